@@ -36,9 +36,9 @@ from toolloom.pipeline.orchestration.growth import ScheduledRun, told
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
 from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.run import Mark
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
+from toolloom.pipeline.store.sync import Synced, is_address, sync, working_folder
 from toolloom.schemas import (
     ExpansionPlan,
     Recipe,
@@ -80,6 +80,29 @@ async def run_shard(stage: str, shard: int, work: Work) -> Mark:
         return await work()
 
 
+@task(name="sync", retries=0, cache_policy=NO_CACHE, persist_result=False)
+async def sync_outputs(source: str, target: str) -> Synced:
+    """Copy what one of two folders of outputs lacks, one of which is an address."""
+    with hidden():
+        return await asyncio.to_thread(sync, source, target)
+
+
+@asynccontextmanager
+async def _folder(outputs: str) -> AsyncIterator[Path]:
+    """The folder a flow writes to. Where its outputs are an address, what is there comes here
+    first, and what was made goes there at the end, also of a run that failed."""
+    folder = working_folder(outputs)
+    if not is_address(outputs):
+        yield folder
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    await sync_outputs(outputs, str(folder))
+    try:
+        yield folder
+    finally:
+        await sync_outputs(str(folder), outputs)
+
+
 @flow(name="make-dataset", flow_run_name=_run_name, retries=0, persist_result=False)
 async def make_dataset(
     recipe: str | dict[str, Any],
@@ -92,7 +115,9 @@ async def make_dataset(
 
     A server keeps the parameters: addresses with passwords belong into a file.
     """
-    return await _make(read_recipe(recipe, seed), outputs, engine=engine, address=address)
+    planned = read_recipe(recipe, seed)
+    async with _folder(outputs) as folder:
+        return await _make(planned, folder, engine=engine, address=address)
 
 
 @flow(name="regenerate", flow_run_name="{dataset}-{split}", retries=0, persist_result=False)
@@ -184,9 +209,9 @@ async def _from_version(
     address: str | None,
 ) -> runner.Made:
     """Carry out the plan of a run that begins with a dataset's version, which is held meanwhile."""
-    folder = opened(outputs)
-    with hold_version(folder, dataset, runner.CACHE.get()):
-        return await _make(plan(folder, dataset), folder, engine=engine, address=address)
+    async with _folder(outputs) as folder:
+        with hold_version(folder, dataset):
+            return await _make(plan(folder, dataset), folder, engine=engine, address=address)
 
 
 def _base(recipe: str | dict[str, Any] | None) -> Recipe | None:
@@ -226,27 +251,28 @@ async def grow(
         overrides: Fields of the recipe to replace in this run, such as
             {"queries": {"count": 50}}. The server keeps them: no keys or passwords.
         outputs: Folder of runs and datasets where the worker sees it, or an address such as
-            s3://bucket/prefix.
+            s3://bucket/prefix, to which they are copied at the end of each run.
         split: The split that later runs add to. Adding to `train` leaves the tests as they are.
         engine: What carries out the shards: this worker alone (prefect), or a Dask or Ray cluster.
         address: Address of the running cluster. Without one a cluster on this machine is started.
         unfinished: Only go on with a run whose worker was killed; begin no new one.
     """
-    folder = opened(outputs)
-
-    async def work(planned: Recipe, progress: Progress) -> runner.Made:
-        return await _make(planned, folder, progress, engine, address or None)
 
     async def scheduled() -> State[Any]:
-        planned = ScheduledRun(overridden(recipe, overrides), folder, split, unfinished)
-        return await planned.run(work)
+        async with _folder(outputs) as folder:
+
+            async def work(planned: Recipe, progress: Progress) -> runner.Made:
+                return await _make(planned, folder, progress, engine, address or None)
+
+            planned = ScheduledRun(overridden(recipe, overrides), folder, split, unfinished)
+            return await planned.run(work)
 
     return await told(scheduled())
 
 
 async def _make(
     planned: Recipe,
-    outputs: str | Path,
+    outputs: Path,
     progress: Progress | None = None,
     engine: str = "prefect",
     address: str | None = None,
@@ -257,7 +283,7 @@ async def _make(
     with hidden():
         return await runner.make_dataset(
             planned,
-            outputs=opened(outputs),
+            outputs=outputs,
             stages=runner.STAGES.get(),
             progress=progress or runner.PROGRESS.get(),
             run_shard=run_shard,

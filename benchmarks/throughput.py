@@ -4,7 +4,6 @@
     python benchmarks/throughput.py steady failures run
     python benchmarks/throughput.py memory --records 10000 1000000
     python benchmarks/throughput.py worlds --per-script 5 40
-    python benchmarks/throughput.py store --queries 300
 
 The endpoint runs in its own process, and so does each measurement: memory and CPU are its own.
 The ways alternate; medians are printed. The ideal is requests × latency / concurrency. Wall time
@@ -15,8 +14,6 @@ requests which must follow one another take on any client. `memory`: runs of one
 answers all come from the cache; a million records may take 1.2 times the memory of ten thousand.
 `worlds`: runs without a model, and the most memory while rows are drawn, played and tested, while
 they are compared, and while they are published: 11,000 rows may take 1.1 times that of 1,400.
-`store`: runs with their outputs in a folder and in an S3 store (moto) on loopback, each with a
-cache and a mirror of its own; needs the `dev` extra.
 """
 
 from __future__ import annotations
@@ -24,8 +21,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -35,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from measure import COSTS, TOOLLOOM, Json, alone, answer, endpoint, in_turns, memory, show
+from measure import COSTS, Json, alone, answer, endpoint, in_turns, memory, show
 
 ANSWER = '{"name": "Ann Lee", "day": "2026-01-02", "kind": "hotel", "guests": 2}'
 GATEWAY, SDK, BARE = "toolloom", "AsyncOpenAI, aiohttp", "bare aiohttp"
@@ -425,38 +420,6 @@ def played(chosen: argparse.Namespace) -> Iterator[Json]:
         yield {**taken, "times": taken["peak"] / least}
 
 
-def store(chosen: argparse.Namespace) -> Iterator[Json]:
-    """A run's seconds, start of the process included, with its outputs in a folder and a store."""
-    from support import s3_server
-
-    with (
-        tempfile.TemporaryDirectory() as name,
-        s3_server.server() as server,
-        endpoint(latency=0.05) as base_url,
-    ):
-        bucket, room = server.bucket(), Path(name)
-        model = {"base_url": base_url, "model": "fake", "concurrency": 16}
-        recipe = {"name": "remote", "model": model, "apis": {"domains": 6, "per_domain": 3}}
-        recipe |= {"queries": {"count": chosen.queries}, "shard_size": 8}
-        (room / "remote.yaml").write_text(json.dumps(recipe))  # JSON is YAML
-
-        def seconds(folder: Path, outputs: str) -> float:
-            folder.mkdir()
-            words = ["--engine", "local", "--cache", str(folder / "cache.sqlite"), "-o", outputs]
-            mirror = {"TOOLLOOM_MIRROR": str(folder / "mirror")}
-            env, began = {**os.environ, **server.environment, **mirror}, time.monotonic()
-            command = [*TOOLLOOM, "run", str(room / "remote.yaml"), *words]
-            subprocess.run(command, env=env, check=True, capture_output=True)
-            return time.monotonic() - began
-
-        for number in range(chosen.rounds):
-            here = seconds(room / f"h{number}", str(room / f"h{number}" / "out"))
-            there = seconds(room / f"t{number}", f"s3://{bucket}/{number}")
-            sizes = {key: len(body) for key, body in server.keys(bucket).items()}
-            size = sum(n for key, n in sizes.items() if key.startswith(f"{number}/"))
-            yield {"folder": here, "store": there, "times": there / here, "size": size / 1e6}
-
-
 PLACE = {"latency": "latency", "at once": "at once", "way": "way"}
 SENT = {**COSTS, "cpu": "CPU ms", "start": "start s"}
 IDEAL = {"ideal": "ideal s", "of ideal": "× ideal"}
@@ -485,11 +448,6 @@ PARTS: dict[str, tuple[str, Callable[[argparse.Namespace], Iterator[Json]], dict
             "times": "× the first",
         },
     ),
-    "store": (
-        "Outputs in a store",
-        store,
-        {"folder": "folder s", "store": "store s", "times": "× folder", "size": "MB written"},
-    ),
 }
 
 
@@ -501,7 +459,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--many", type=int, default=10_000, help="requests of `steady`")
-    parser.add_argument("--queries", type=int, default=200, help="records of `run` and `store`")
+    parser.add_argument("--queries", type=int, default=200, help="records of `run`")
     parser.add_argument("--records", type=int, nargs="+", default=[10_000, 1_000_000])
     parser.add_argument("--per-script", type=int, nargs="+", default=[5, 40], help="of `worlds`")
     parser.add_argument("--rounds", type=int, default=5)

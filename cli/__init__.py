@@ -122,7 +122,7 @@ for command in (
     *(run.validate, run.preview, run.estimate, run.run, show.show, show.rejected, run.serve),
     *(datasets.push, datasets.versions, datasets.diff, datasets.regenerate, expand.rewrite),
     *(datasets.verify, show.report, show.notebook, formats.export),
-    *(formats.audit, datasets.complexity),
+    *(formats.audit, datasets.complexity, datasets.sync),
 ):
     app.command()(command)
 GROUPS = (("expand", expand.app), ("apis", apis.app), ("world", world.app), ("cache", cache.app))

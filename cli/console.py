@@ -27,18 +27,11 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("toolloom")
 
 
-def _opened(folder: str | Path) -> Path:
-    """The local folder of outputs. Raises StoreError if they are in a store that is not there."""
-    from toolloom.pipeline.store.outputs import TELL, opened
-    from toolloom.schemas import StoreError
+def _local(folder: str | Path) -> Path:
+    """A folder of outputs. Raises StoreError for an address."""
+    from toolloom.pipeline.store.sync import local_outputs
 
-    if str(folder).lower().startswith("memory:"):
-        raise StoreError(
-            f"--outputs {folder}: is gone with the process, so the next command would find "
-            "nothing. Name a folder, or a store such as s3://bucket/folder."
-        )
-    TELL.set(lambda message: complain(message, "mirror"))
-    return opened(folder)
+    return local_outputs(folder)
 
 
 NOTHING_ACCEPTED, FOUND, MISTAKE, BUG = 1, 1, 2, 1
@@ -50,18 +43,11 @@ Outputs = Annotated[
         "--outputs",
         "-o",
         envvar="TOOLLOOM_OUTPUTS",
-        parser=_opened,
-        metavar="FOLDER|URL",
-        help="Folder of runs, pools and datasets; or one in a store, such as s3://bucket/folder.",
+        parser=_local,
+        metavar="FOLDER",
+        help="Folder of runs, pools and datasets.",
     ),
 ]
-
-
-def shown(path: Path) -> str:
-    """A path of outputs as people know it: the URL in the store, if it is in one."""
-    from toolloom.pipeline.store import mirror
-
-    return mirror.shown(path)
 
 
 def known(option: str, value: str | None, names: Sequence[str]) -> None:

@@ -70,7 +70,7 @@ def regenerate(
     from toolloom.pipeline.growth import hold_version, plan_regeneration
     from toolloom.schemas import load_recipe
 
-    with hold_version(outputs, dataset, cache):
+    with hold_version(outputs, dataset):
         planned = plan_regeneration(
             outputs,
             dataset,
@@ -265,3 +265,24 @@ def push(
         pushed = pushing.push(found, repo, token, public=public, load=load)
     for line in pushed_lines(found, pushed):
         say(line)
+
+
+def sync(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="What to copy.")],
+    target: Annotated[str, typer.Argument(metavar="DST", help="Where to.")],
+) -> None:
+    """Copy a folder of outputs to an address such as s3://bucket/folder, or back.
+
+    Copies what is missing there, differs in size or is older; removes nothing. The response cache
+    stays where it is. Keys come from the environment; S3 needs `pip install 'toolloom[s3]'`.
+
+    Examples: `toolloom sync outputs s3://bucket/toolloom`,
+    `toolloom sync s3://bucket/toolloom/datasets/shop outputs/datasets/shop`
+    """
+    from toolloom.pipeline.store.sync import sync as copy
+
+    done = copy(source, target)
+    say(
+        f"{done.copied:,} files copied ({done.bytes / 1e6:,.1f} MB), "
+        f"{done.same:,} were there already."
+    )

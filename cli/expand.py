@@ -111,7 +111,7 @@ def expand(
         splits=split or None,
         apart=True if apart else None,
     )
-    with hold_version(outputs, dataset, cache):
+    with hold_version(outputs, dataset):
         planned = _planned(dataset, outputs, version, seed, recipe, expand=plan)
         task = f"Adding {planned.expand.rows if planned.expand else 0:,} rows of templates"
         way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
@@ -167,7 +167,7 @@ def rewrite(
         expanded=True if expanded else None,
         splits=split or None,
     )
-    with hold_version(outputs, dataset, cache):
+    with hold_version(outputs, dataset):
         planned = _planned(dataset, outputs, version, seed, recipe, rewrite=plan)
         way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
         made = _add("rewrite", planned, "Rewriting requests", way)

@@ -24,7 +24,6 @@ from toolloom.cli.console import (
     console_on,
     reopen_log,
     say,
-    shown,
     start_log,
     write_json,
 )
@@ -207,7 +206,7 @@ def run(
     way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
     made = carry_out(
         chosen,
-        f"Run {chosen.run_id} in {shown(outputs / 'runs')}",
+        f"Run {chosen.run_id} in {outputs / 'runs'}",
         way,
         lambda flows, watch: flows.start(
             path, outputs, watch, cache=cache, seed=seed, engine=engine, address=address
@@ -247,7 +246,7 @@ def follow(flow: str, planned: Recipe, task: str, way: WayToRun, **asked: Any) -
     assert begun
     parameters = {
         "dataset": planned.name,
-        "outputs": shown(way.outputs),
+        "outputs": str(way.outputs),
         "version": begun.version.rpartition("/")[2] or None,
         "seed": planned.seed,
         # Not its fields: Prefect keeps parameters, passwords included.
@@ -256,7 +255,7 @@ def follow(flow: str, planned: Recipe, task: str, way: WayToRun, **asked: Any) -
         "address": way.address,
         **asked,
     }
-    where = f"run {planned.run_id} in {shown(way.outputs / 'runs')}"
+    where = f"run {planned.run_id} in {way.outputs / 'runs'}"
     return carry_out(
         planned,
         f"{task}: {where}",
@@ -342,7 +341,7 @@ def end(made: Made, outputs: Path, advice: str = "") -> None:
     tell_templates(folder)
     say(*(behind(world_json(world)) for world in folder.worlds() if world.get("source")))
     if made.published is None:
-        where = "" if outputs == HERE else f" --outputs {shown(outputs)}"
+        where = "" if outputs == HERE else f" --outputs {outputs}"
         command = f"toolloom rejected {made.summary.run}{where}"
         complain(f"Nothing was accepted. `{command}` shows why.{advice}")
         raise typer.Exit(NOTHING_ACCEPTED)
@@ -374,7 +373,16 @@ def serve(
     name: Annotated[
         str | None, typer.Option(help="Name of the deployment, if not the dataset's.")
     ] = None,
-    outputs: Outputs = HERE,
+    outputs: Annotated[
+        str,
+        typer.Option(
+            *("--outputs", "-o"),
+            envvar="TOOLLOOM_OUTPUTS",
+            metavar="FOLDER|URL",
+            help="Folder of runs and datasets; or an address such as s3://bucket/folder, to which "
+            "they are copied after each run.",
+        ),
+    ] = "outputs",
     cache: CacheAt = None,
 ) -> None:
     """Grow a dataset by a schedule: a deployment on a Prefect server, served until Ctrl-C.
@@ -385,7 +393,6 @@ def serve(
 
     Example: `toolloom serve recipes/quickstart.yaml --cron "0 2 * * *"`
     """
-    from toolloom.pipeline.store.mirror import shown
     from toolloom.pipeline.store.secrets import SECRETS, keys_of
     from toolloom.schemas import load_recipe
 
@@ -395,9 +402,9 @@ def serve(
         os.environ["TOOLLOOM_CACHE"] = cache  # where the processes of its runs look
     from toolloom import flows
     from toolloom.pipeline.orchestration.serving import Deployment, parameters
+    from toolloom.pipeline.store.sync import is_address
 
-    deployment = Deployment(
-        name or chosen.name, parameters(recipe, shown(outputs.absolute())), cron, timezone
-    )
+    where = outputs if is_address(outputs) else str(Path(outputs).absolute())
+    deployment = Deployment(name or chosen.name, parameters(recipe, where), cron, timezone)
     deployment.check()
     signals.run(deployment.serve(flows.grow, say))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from toolloom.cli.console import HERE, Outputs, console_on, known, say, shown
+from toolloom.cli.console import HERE, Outputs, console_on, known, say
 from toolloom.cli.run import tell_templates
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def notebook(
     )
     environment = {
         **os.environ,
-        "TOOLLOOM_OUTPUTS": shown(outputs.resolve()),
+        "TOOLLOOM_OUTPUTS": str(outputs.resolve()),
         "TOOLLOOM_DATASET": asked,
         "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, settings)),
         "JUPYTER_TOKEN": token,  # not among the arguments, which everyone on the machine sees

@@ -22,7 +22,6 @@ from typing import TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from toolloom.llm.cache import address
 from toolloom.pipeline.curation.parts import compared
 from toolloom.pipeline.dataset.build import is_tried_again
 from toolloom.pipeline.dataset.publish import came_to_nothing
@@ -486,9 +485,7 @@ def _check(version: Version, outputs: Path, split: str) -> None:
     check_home(version, outputs)
 
 
-def hold_version(
-    outputs: Path, dataset: str, cache: str | None = None
-) -> AbstractContextManager[None]:
+def hold_version(outputs: Path, dataset: str) -> AbstractContextManager[None]:
     """Hold a dataset, as people name it, while a version of it is added to.
 
     One that has no version yet is not held: there is nothing to begin with. Raises PublishError
@@ -499,7 +496,7 @@ def hold_version(
     except NothingFound:
         return nullcontext()
     check_home(found, outputs)  # before its name, which may be a stranger's, is used in a path
-    return hold_dataset(outputs, found.name, address(outputs, cache))
+    return hold_dataset(outputs, found.name)
 
 
 def parsed_plan(kind: type[Plan], fields: JsonObject, where: str = "plan.") -> Plan:

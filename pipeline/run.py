@@ -53,8 +53,8 @@ from toolloom.pipeline.stage import (
     work_on,
 )
 from toolloom.pipeline.store.files import Rows, Stopped
-from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.run import Mark, RunFolder, StageFolder, batches
+from toolloom.pipeline.store.sync import local_outputs
 from toolloom.pipeline.worlds.files import keep
 from toolloom.schemas import (
     Granularity,
@@ -249,7 +249,11 @@ def run_recipe(
     """`make_dataset` for callers that do not await; the recipe may be the path of its file."""
     return waited(
         make_dataset(
-            _loaded(recipe), outputs=opened(outputs), stages=stages, progress=progress, cache=cache
+            _loaded(recipe),
+            outputs=local_outputs(outputs),
+            stages=stages,
+            progress=progress,
+            cache=cache,
         )
     )
 

@@ -30,7 +30,6 @@ from pydantic import ValidationError
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.files import explain, read_lines, record_line, replacing
 from toolloom.pipeline.store.locks import hold_folder
-from toolloom.pipeline.store.mirror import shown
 from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError, first_error
 from toolloom.schemas.api import PublicApi, Renamed
 
@@ -318,7 +317,7 @@ def find_pool(outputs: Path, name: str) -> PoolFolder:
     hint = "There is none yet: `toolloom apis import` makes one."
     if known:
         hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
-    raise NothingFound(f"There is no pool {name!r} in {shown(outputs / 'pools')}. {hint}")
+    raise NothingFound(f"There is no pool {name!r} in {outputs / 'pools'}. {hint}")
 
 
 def holds_pool(path: Path) -> bool:

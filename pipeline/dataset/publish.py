@@ -18,7 +18,6 @@ from pathlib import Path
 from toolloom.pipeline.checks.world import interpreter
 from toolloom.pipeline.dataset.build import Keep, build
 from toolloom.pipeline.dataset.card import card, draw
-from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import explain, write_lines
 from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.run import RunFolder
@@ -97,7 +96,6 @@ def publish(run: RunFolder, outputs: Path) -> Published:
         for version in map(_readable, (folder / dotted(n) for n in reversed(numbers(folder)))):
             if version and version.manifest["content"] == content:
                 point(folder)
-                mirror.fetch(version.path)
                 return Published(version)
         version = _build(folder, content, run, keep)
         point(folder)
@@ -129,7 +127,6 @@ def _parent(wanted: Regeneration | Extension, outputs: Path) -> Version:
 
 def came_to_nothing(run: RunFolder) -> bool:
     """Whether a run is finished and accepted nothing that could be published."""
-    mirror.fetch(run.path)
     plan = run.plan if (run.path / "plan.json").is_file() else ()
     marks = {stage.name: run.stage(stage.name).mark for stage in plan}
     accepted = {name: mark.accepted for name, mark in marks.items() if mark}
@@ -178,13 +175,11 @@ def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Version:
         manifest = {"layout": LAYOUT, "name": folder.name, "version": number, **manifest}
         _describe(manifest, building)
         path = folder / number
-        mirror.claim(path)
         building.rename(path)
     except OSError as error:
         raise explain(folder, error, "written") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    mirror.push(path)
     return Version(path, manifest)
 
 

@@ -55,7 +55,6 @@ from toolloom.pipeline.dataset.verify_rows import (
     verify_table,
     verify_worlds,
 )
-from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import to_line
 from toolloom.pipeline.store.version import dotted, find_version, numbers
 from toolloom.schemas import (
@@ -95,9 +94,7 @@ def place_of(outputs: Path, name: str) -> Path:
             break
     if place is None and whole.is_dir():
         raise NothingFound(f"{whole}: is no version of a dataset (it holds no {MANIFEST}).")
-    place = place or find_version(outputs, name).path
-    mirror.fetch(place)
-    return place
+    return place or find_version(outputs, name).path
 
 
 def verify(path: Path, progress: Progress | None = None, processes: int = 0) -> VerifyReport:

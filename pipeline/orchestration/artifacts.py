@@ -26,7 +26,6 @@ from toolloom.pipeline.render.markdown import cell, markdown
 from toolloom.pipeline.render.plots import Plot, svg
 from toolloom.pipeline.render.section import Section, dollars
 from toolloom.pipeline.run import Made
-from toolloom.pipeline.store.mirror import shown
 from toolloom.pipeline.store.run import begun_with
 from toolloom.pipeline.store.secrets import SECRETS
 from toolloom.schemas import Recipe
@@ -149,7 +148,7 @@ def summary(message: str, made: Made) -> str:
 def _version(made: Made) -> Iterator[str]:
     if made.published is None:
         return
-    where = shown(made.published.path.absolute())
+    where = str(made.published.path.absolute())
     link = where if "://" in where else Path(where).as_uri()
     yield f"Dataset version [{cell(made.published.label)}](<{link}>). Load it with:"
     text = f"import datasets\n{made.published.load_line}"

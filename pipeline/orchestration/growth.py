@@ -45,7 +45,6 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import AwaitingRetry, Completed, Crashed, Failed
 from pydantic import Field
 
-from toolloom.llm.cache import address
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.report import summarise
 from toolloom.pipeline.growth import plan_growth
@@ -55,10 +54,9 @@ from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.run import Made
 from toolloom.pipeline.store.files import read_records, record_line, write_lines
 from toolloom.pipeline.store.locks import hold_dataset
-from toolloom.pipeline.store.mirror import fetch, remove
-from toolloom.pipeline.store.outputs import opened
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.secrets import SECRETS
+from toolloom.pipeline.store.sync import working_folder
 from toolloom.pipeline.store.version import find_version
 from toolloom.schemas import (
     Busy,
@@ -136,8 +134,7 @@ class ScheduledRun:
         until, twice = time.monotonic() + LOOKING, False
         while True:
             try:
-                cache = address(self.outputs)
-                holding.enter_context(hold_dataset(self.outputs, self.recipe.name, cache))
+                holding.enter_context(hold_dataset(self.outputs, self.recipe.name))
                 break
             except Busy:
                 claim = read_claim(self.outputs, self.recipe.name)
@@ -185,7 +182,6 @@ class ScheduledRun:
         if run in ("", planned.run_id):
             return None
         folder = RunFolder(self.outputs / "runs" / run)
-        fetch(folder.path)
         if not _finished(folder):
             return None
         summary = summarise(folder)
@@ -270,7 +266,7 @@ def claimed(outputs: Path, dataset: str, claim: FlowClaim) -> Iterator[None]:
     try:
         yield
     finally:
-        remove(_path(outputs, dataset))
+        _path(outputs, dataset).unlink(missing_ok=True)
 
 
 def _path(outputs: Path, dataset: str) -> Path:
@@ -348,12 +344,8 @@ async def _was_killed(run: FlowRun) -> bool:
     given = run.parameters
     try:
         recipe = overridden(given["recipe"], given.get("overrides") or {})
-        # Most are at work, which is told by the lock alone: a store is not asked for that.
-        outputs = await asyncio.to_thread(opened, given["outputs"], refresh=False)
-        with hold_dataset(outputs, recipe.name, address(outputs)):
-            pass
-        outputs = await asyncio.to_thread(opened, given["outputs"])
-        with hold_dataset(outputs, recipe.name, address(outputs)):
+        outputs = working_folder(given["outputs"])
+        with hold_dataset(outputs, recipe.name):
             claim = read_claim(outputs, recipe.name)
     except (KeyError, ToolloomError):  # at work, not one of ours, or nobody can tell
         return False

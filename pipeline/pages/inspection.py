@@ -39,7 +39,7 @@ from toolloom.pipeline.pages.rejections import (
 from toolloom.pipeline.pages.report import chart, share
 from toolloom.pipeline.render.html import Drawn, notebook_html, visible
 from toolloom.pipeline.render.section import Bar, Label, Section
-from toolloom.pipeline.store.outputs import opened
+from toolloom.pipeline.store.sync import local_outputs
 from toolloom.pipeline.store.version import Version, dotted, find_version, numbers
 from toolloom.schemas import NothingFound, ToolloomError
 
@@ -77,7 +77,7 @@ def open_dataset(outputs: str | Path = "outputs", name: str = "", curator: str =
     import pandas as pd
 
     pd.set_option("display.html.use_mathjax", False)  # two prices are no formula
-    folder = opened(outputs)
+    folder = local_outputs(outputs)
     version = find_version(folder, name or newest_dataset(folder))
     names = (curator, os.environ.get("TOOLLOOM_CURATOR", ""), _user())
     return Inspection(version, next(filter(None, map(str.strip, names)), "curator"))

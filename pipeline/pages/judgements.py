@@ -24,7 +24,6 @@ from pydantic import Field, ValidationError
 from toolloom.pipeline.pages.rejections import RejectedSample
 from toolloom.pipeline.store.files import explain, record_line
 from toolloom.pipeline.store.locks import hold
-from toolloom.pipeline.store.mirror import fetch, push
 from toolloom.schemas import Record, StoreError
 
 FILE = "judgements.jsonl"
@@ -113,7 +112,6 @@ class Judgements:
             curator=_sound(curator),
             time=dt.datetime.now(dt.UTC).replace(microsecond=0),
         )
-        fetch(self.path)  # others may have added to it
         try:
             with hold(self._lock):
                 # A whole line, after the end of one that was cut off; it is on the disk then.
@@ -138,7 +136,6 @@ class Judgements:
                         os.close(place)
         except OSError as error:
             raise explain(self.path, error, "written") from error
-        push(self.path)
         return mark
 
 

@@ -16,7 +16,6 @@ from typing import Any, BinaryIO, TypeVar
 import jsonlines
 from pydantic import ValidationError
 
-from toolloom.pipeline.store import mirror
 from toolloom.schemas import JsonObject, Record, StoreError, first_error
 
 R = TypeVar("R", bound=Record)
@@ -52,7 +51,6 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         if isinstance(error, OSError):
             raise explain(path, error, "written") from error
         raise
-    mirror.push(path)
 
 
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

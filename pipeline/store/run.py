@@ -28,7 +28,6 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import Field
 
-from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import (
     Rows,
     WrittenLines,
@@ -188,7 +187,6 @@ class StageFolder:
         for marker in shards.glob("*.done"):  # first: none may be left without its files
             marker.unlink(missing_ok=True)
         shutil.rmtree(shards, ignore_errors=True)
-        mirror.cleared(shards)
 
     def _shard(self, index: int, ending: str) -> Path:
         return self.path / "shards" / f"{index:05d}.{ending}"
@@ -331,7 +329,6 @@ class RunFolder:
 def find_run(outputs: Path, name: str) -> RunFolder:
     """A run by id, the start of its id, path, or `latest`. Raises NothingFound."""
     if (Path(name) / "plan.json").is_file():
-        mirror.fetch(Path(name))
         return RunFolder(Path(name))
     runs = sorted((outputs / "runs").glob("*/recipe.yaml"), key=lambda p: p.stat().st_mtime)
     ids = [path.parent.name for path in runs]
@@ -339,9 +336,8 @@ def find_run(outputs: Path, name: str) -> RunFolder:
     if name == "latest":
         found = ids[-1:]
     if len(found) == 1:
-        mirror.fetch(outputs / "runs" / found[0])
         return RunFolder(outputs / "runs" / found[0])
     if found:
         raise NothingFound(f"{name!r} begins the ids of several runs: {', '.join(found)}.")
     known = f"There are: {', '.join(ids[-10:])}." if ids else "There is none yet."
-    raise NothingFound(f"There is no run {name!r} in {mirror.shown(outputs / 'runs')}. {known}")
+    raise NothingFound(f"There is no run {name!r} in {outputs / 'runs'}. {known}")

@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from toolloom.pipeline.store import mirror
 from toolloom.pipeline.store.files import explain
 from toolloom.pipeline.store.tables import read_rows
 from toolloom.schemas import JsonObject, NothingFound, PublishError, Sample, Split, StoreError
@@ -60,10 +59,7 @@ class Version:
     def files(self, config: str, split: str) -> list[Path]:
         """The Parquet files of a split, in order."""
         made = self.manifest["configs"].get(config, {}).get(split, {"files": ()})
-        paths = [self.path / name for name in made["files"]]
-        if not all(path.exists() for path in paths):
-            mirror.fetch(self.path)  # of a version in a store only the manifest may be here yet
-        return paths
+        return [self.path / name for name in made["files"]]
 
     def rows(self, config: str, split: str | None = None) -> Iterator[JsonObject]:
         """The rows of a split, or of all splits, streamed; JSON columns are decoded.
@@ -210,13 +206,13 @@ def find_version(outputs: Path, name: str) -> Version:
     Raises NothingFound that lists what there is.
     """
     if isfile(Path(name) / "manifest.json"):  # and not a method, which raises at odd names
-        return _whole(Path(name).resolve())
+        return open_version(Path(name).resolve())
     root = outputs / "datasets"
     dataset, _, wanted = name.rstrip("/").partition("/")
     known = numbers(root / dataset) if dataset in {p.name for p in root.glob("*")} else []
     for number in reversed(known):
         if wanted in ("", "latest", dotted(number)):
-            return _whole(root / dataset / dotted(number))
+            return open_version(root / dataset / dotted(number))
     what = f"version {wanted!r} of {dataset!r}" if wanted and known else f"dataset {name!r}"
     folders = sorted(root.glob("*"))
     found = [f"{path.name}/{dotted(number)}" for path in folders for number in numbers(path)]
@@ -224,12 +220,7 @@ def find_version(outputs: Path, name: str) -> Version:
     known_ones = f"There are: {', '.join(found)}." if found else "There is none yet."
     if older:
         known_ones += f" Of an older layout, to be published again: {', '.join(sorted(older))}."
-    raise NothingFound(f"There is no {what} in {mirror.shown(root)}. {known_ones}")
-
-
-def _whole(path: Path) -> Version:
-    mirror.fetch(path)
-    return open_version(path)
+    raise NothingFound(f"There is no {what} in {root}. {known_ones}")
 
 
 def following(known: list[Number], parent: Version | None, made: JsonObject) -> Number:

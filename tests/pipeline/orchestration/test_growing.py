@@ -256,7 +256,7 @@ def test_who_only_looks_keeps_no_run_from_its_work(
     """A process that looks after killed runs holds the dataset for a moment, and claims nothing: it
     is waited for."""
     recipe = write_recipe(tmp_path, fake, "looked")
-    with hold_dataset(served.outputs, "looked", ""):
+    with hold_dataset(served.outputs, "looked"):
         run = served.grow(recipe)
         at_its_work(served, run)
         assert served.server.flow_run(run)["state_name"] == "Running"
@@ -269,7 +269,7 @@ def test_two_processes_of_one_flow_run_make_one_version(
     """One that was slow to begin was begun again: the second waits for the first, and repeats how
     it ended."""
     recipe = write_recipe(tmp_path, fake, "doubled")
-    with hold_dataset(served.outputs, "doubled", ""):
+    with hold_dataset(served.outputs, "doubled"):
         run = served.grow(recipe)
         claim = FlowClaim(flow_run=run, name="the first process", attempt=1)
         write_claim(served.outputs, "doubled", claim)

@@ -20,7 +20,7 @@ from toolloom.pipeline.dataset.export.exporting import (
 )
 from toolloom.pipeline.dataset.export.formats import FORMATS, NAMES, format_named
 from toolloom.pipeline.formats.base import ExportFile
-from toolloom.pipeline.store.locks import LOCK, is_held
+from toolloom.pipeline.store.locks import LOCK, hold
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import ExportError, NothingFound, Sample, StoreError
 
@@ -169,7 +169,8 @@ def test_two_exports_to_a_folder_follow_each_other(tmp_path: Path) -> None:
     """They would write the same unfinished files: the folder is locked while one does."""
     with Opened.at(tmp_path) as opened:
         opened.write(tmp_path / "a.jsonl", ExportFile("", "jsonl"), {})
-        assert is_held(tmp_path / LOCK)
+        with pytest.raises(ExportError):
+            hold(tmp_path / LOCK, lambda: ExportError("busy")).__enter__()
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
