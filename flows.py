@@ -31,7 +31,7 @@ from prefect.runtime import flow_run
 
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.growth import hold_version, parsed_plan, plan_extension, plan_regeneration
-from toolloom.pipeline.orchestration import clusters, server
+from toolloom.pipeline.orchestration import server, task_runners
 from toolloom.pipeline.orchestration.growth import ScheduledRun, told
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
 from toolloom.pipeline.progress import Progress
@@ -288,7 +288,7 @@ async def _make(
             progress=progress or runner.PROGRESS.get(),
             run_shard=run_shard,
             cache=runner.CACHE.get(),
-            engine=clusters.engine(engine, address),
+            engine=task_runners.engine(planned, engine, address),
         )
 
 

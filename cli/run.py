@@ -273,36 +273,18 @@ def carry_out(
     """In this process, or `in_flow`, which is given `toolloom.flows`; `message` begins it."""
     from toolloom.pipeline import run as runner
     from toolloom.pipeline.pages.plans import too_small
+    from toolloom.pipeline.shard import check_engine
 
+    check_engine(planned, way.engine, way.address)  # before anything is started
     with watched(planned, way.log_json, way.log_level) as watch:
         watch.say("run", message, run=planned.run_id)
         if not planned.extend and (warning := too_small(planned)):
             watch.say("model", warning, run=planned.run_id)
-        if runs_here(planned, way.outputs, way.engine, way.address, way.cache):
+        if way.engine is EngineOption.LOCAL:
             return signals.run(
                 runner.make_dataset(planned, outputs=way.outputs, progress=watch, cache=way.cache)
             )
         return in_prefect(watch, lambda flows: in_flow(flows, watch))
-
-
-def runs_here(
-    recipe: Recipe, outputs: Path, engine: EngineOption, address: str | None, cache: str | None
-) -> bool:
-    """Whether a run does without Prefect. Raises ToolloomError if it cannot be on a cluster, before
-    anything is started."""
-    from toolloom.schemas import ClusterError
-
-    if engine in (EngineOption.LOCAL, EngineOption.PREFECT):
-        if address:
-            raise ClusterError("--address is that of a cluster: it needs --engine dask or ray.")
-        return engine is EngineOption.LOCAL
-    from toolloom.llm.cache import address as found
-    from toolloom.pipeline.cluster import check
-    from toolloom.pipeline.orchestration.machines import KINDS
-
-    check(recipe, found(outputs, cache))
-    KINDS[engine].check()
-    return False
 
 
 def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -> Made:

@@ -221,6 +221,15 @@ class Cache:
         stands = await self._ask(write, entries)
         return [stands.get(entry.key, entry.body) for entry in entries]
 
+    async def entries(self, kind: str = "") -> list[Entry]:
+        """All responses, or those of a kind, in order of arrival: what other machines are told."""
+        asked = sa.select(*(RESPONSES.c[name] for name in FIELDS)).order_by(RESPONSES.c.id)
+        if kind:
+            asked = asked.where(RESPONSES.c.kind == kind)
+        return await self.within(
+            lambda connection: [Entry(*row) for row in connection.execute(asked)]
+        )
+
     async def within(self, work: Callable[[sa.Connection], T]) -> T:
         """What a function gives, called in one transaction; called again if it did not get in."""
 

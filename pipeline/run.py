@@ -2,18 +2,16 @@
 
 Stages are taken in segments. A segment begins where a stage needs all of what came before it (it
 feeds itself, or the stage before it settled) and reaches as far as records stream: a shard goes
-through the segment's stages without waiting for other shards, and a record without waiting for
-others of its shard. A stage that sifts is a segment of its own, and all its rows are one shard.
-What stands beside the rows ends a segment, as the next stage reads what came before it. With a
-cluster a shard goes through the stages of a segment one after the other, each on any worker. A
-stage's input always comes off the disk or as if it did, so that a run that went on after a kill
-sees what an unbroken one sees.
+through the segment's stages one after the other, here or on workers of a cluster, without waiting
+for other shards; there are as many under way as the endpoints need to be busy. A stage that sifts
+is a segment of its own, and all its rows are one shard. What stands beside the rows ends a
+segment, as the next stage reads what came before it. A stage's input always comes off the disk, so
+that a run that went on after a kill sees what an unbroken one sees.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
@@ -31,16 +29,14 @@ from toolloom.llm import Gateway
 from toolloom.llm.cache import address
 from toolloom.llm.log import WORK, Work
 from toolloom.llm.model import Stats
-from toolloom.pipeline.cluster import Dispatcher, Engine, dispatcher
-from toolloom.pipeline.cluster import check as check_for_cluster
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.report import Summary, summarise
 from toolloom.pipeline.dataset.unfold import expanded
 from toolloom.pipeline.growth import begin
 from toolloom.pipeline.progress import Progress, Silent
+from toolloom.pipeline.shard import Cluster, Engine
 from toolloom.pipeline.stage import (
     Context,
-    ShardPart,
     Sifted,
     Stage,
     StageInput,
@@ -63,7 +59,6 @@ from toolloom.schemas import (
     Record,
     Rejected,
     Sample,
-    Usage,
     load_recipe,
 )
 
@@ -114,8 +109,6 @@ async def run(
         where = address(outputs, cache)
         if unfinished:
             check(chosen, recipe)
-            if engine:
-                check_for_cluster(recipe, where)
         filled = start.filled if start else frozenset()
         folder.open(recipe, [planned_stage(stage, stage.name in filled) for stage in chosen])
         watch = progress or Silent()
@@ -127,14 +120,13 @@ async def run(
                 watch.opened(gateway.stats)
                 known = folder.worlds if start or recipe.makes_worlds else tuple
                 context = Context.of(recipe, gateway, known)
-                started_clusters: list[Dispatcher] = []
+                clusters: list[Cluster] = []
 
-                async def away(opened: Engine) -> Dispatcher:
-                    if not started_clusters:
-                        cluster = await stack.enter_async_context(opened())
-                        shards = dispatcher(cluster, recipe, str(where), gateway, known)
-                        started_clusters.append(await stack.enter_async_context(shards))
-                    return started_clusters[0]
+                async def away(opened: Engine) -> Cluster:
+                    if not clusters:
+                        workers = await stack.enter_async_context(opened())
+                        clusters.append(Cluster(workers, recipe, gateway, known))
+                    return clusters[0]
 
                 send = partial(away, engine) if engine else None
                 await RunJob(folder, context, chosen, run_shard, watch, send).run()
@@ -343,7 +335,7 @@ class RunJob:
     stages: tuple[Stage, ...]
     run_shard: RunShard
     progress: Progress
-    away: Callable[[], Awaitable[Dispatcher]] | None = None  # asked once a cluster has work
+    away: Callable[[], Awaitable[Cluster]] | None = None  # asked once a cluster has work
 
     async def run(self) -> None:
         for stage in self.stages:
@@ -399,43 +391,46 @@ class RunJob:
     async def _run_segment(self, segment: list[Stage]) -> int:
         """Carry all shards through a segment; how many there were."""
         shards = enumerate(self._shards(segment[0]))
-        # Records of a segment, or of a later one, that must be worked on here keep all of it here:
-        # what this process sends under the limits is told to the others once, when they begin.
-        later = self.stages[self.stages.index(segment[0]) :]
-        stays = any(stage.here and stage.here(self.context.recipe) for stage in later)
-        away = await self.away() if self.away and not stays else None
-        at_once = away.slots if away else shards_in_flight(self.context.recipe, segment)
+        cluster = await self.away() if self.away and any(map(self._leaves, segment)) else None
+        at_once = cluster.slots if cluster else shards_in_flight(self.context.recipe, segment)
         done: list[int] = []
 
         async def carry() -> None:
-            # Workers share one iterator, so that no more shards are in memory than workers.
+            # They share one iterator, so that no more shards are in memory than are under way.
             for index, records in shards:
-                if away:
-                    await self._send(index, records, segment, away)
-                else:
-                    await self._carry(index, records, segment)
+                await self._carry(index, records, segment, cluster)
                 done.append(index)
 
         await together(carry() for _ in range(at_once))
         return len(done)
 
-    async def _send(
-        self, index: int, records: list[Any], segment: list[Stage], away: Dispatcher
+    def _leaves(self, stage: Stage) -> bool:
+        """Whether a stage's records may be worked on elsewhere."""
+        return not (stage.here and stage.here(self.context.recipe))
+
+    async def _carry(
+        self, index: int, records: list[Any], segment: list[Stage], cluster: Cluster | None
     ) -> None:
-        """Have one shard taken through a segment, from where it stands, stage by stage."""
-        given: Sequence[Any] = records
-        reads: type[Record] | None = None
+        """Take one shard through a segment, from where it stands, stage after stage."""
         for stage in segment:
-            files = self._files(stage)
-            if mark := files.shard_mark(index):
-                self.progress.shard_done(stage.name, index, mark, len(given), fresh=False)
-                given, reads = files.shard_records(index, stage.writes), None
-                continue
-            part = await away.work(stage, index, given, reads)
-            mark = files.write_shard(index, part.accepted, part.rejected, part.use)
-            self.progress.returned(stage.name, part.entered, mark)
-            self.progress.shard_done(stage.name, index, mark, part.entered, fresh=True)
-            given, reads = part.accepted, stage.writes
+            files, entering = self._files(stage), len(records)
+            before = files.shard_mark(index)
+            if before:
+                mark = before
+            elif cluster and self._leaves(stage) and records:
+                part = await cluster.run(stage, index, records)
+                mark = files.write_shard(index, part.accepted, part.rejected, part.use)
+                self.progress.returned(stage.name, entering, mark)
+            else:
+                mark = await self.run_shard(
+                    stage.name, index, partial(self._work, stage, index, records)
+                )
+            self.progress.shard_done(stage.name, index, mark, entering, fresh=before is None)
+            records = files.shard_records(index, stage.writes)
+
+    async def _work(self, stage: Stage, index: int, records: list[Any]) -> Mark:
+        part = await work_on(stage, records, self.context, self.folder.id, self.progress.worked)
+        return self._files(stage).write_shard(index, part.accepted, part.rejected, part.use)
 
     def _shards(self, stage: Stage) -> Iterator[list[Any]]:
         """The input of a segment's first stage."""
@@ -445,60 +440,3 @@ class RunJob:
         if before is None:
             raise ValueError(f"the first stage, {stage.name}, has nothing to draw from")
         return self._files(before).groups(before.writes, size)
-
-    async def _carry(self, index: int, records: list[Any], segment: list[Stage]) -> None:
-        """Take one shard through a segment, from where it stands, each record at its own pace."""
-        open_place = asyncio.get_running_loop().create_future
-
-        def entered(record: Any) -> Coming:
-            place: Coming = open_place()
-            place.set_result([record])
-            return place
-
-        coming = [entered(record) for record in records]
-        works: list[Awaitable[None]] = []
-        entering = len(records)
-        for stage in segment:
-            if mark := self._files(stage).shard_mark(index):
-                self.progress.shard_done(stage.name, index, mark, entering, fresh=False)
-                accepted = self._files(stage).shard_records(index, stage.writes)
-                coming, entering = [entered(record) for record in accepted], mark.accepted
-            else:
-                leaving: list[Coming] = [open_place() for _ in coming]
-                works.append(self._work_shard(stage, index, coming, leaving))
-                coming = leaving
-        await together(works)
-
-    async def _work_shard(
-        self, stage: Stage, index: int, coming: list[Coming], leaving: list[Coming]
-    ) -> None:
-        entering = 0
-
-        async def work() -> Mark:
-            nonlocal entering
-            ways = zip(coming, leaving, strict=True)
-            parts = await together(self._pass(stage, *way) for way in ways)
-            entering = sum(part.entered for part in parts)
-            return self._files(stage).write_shard(
-                index,
-                chain.from_iterable(part.accepted for part in parts),
-                chain.from_iterable(part.rejected for part in parts),
-                sum((use for part in parts for use in part.uses), Usage()),
-            )
-
-        mark = await self.run_shard(stage.name, index, work)
-        self.progress.shard_done(stage.name, index, mark, entering, fresh=True)
-
-    async def _pass(self, stage: Stage, coming: Coming, leaving: Coming) -> ShardPart:
-        """What becomes of the records that one place of the stage before accepted."""
-        # Whoever gives up here must not cancel what the stage before will put there.
-        records = list(await asyncio.shield(coming))
-        coming.result().clear()  # they are large, and nobody else wants them
-        part = await work_on(stage, records, self.context, self.folder.id, self.progress.worked)
-        # As if off the disk: a run that went on after a kill reads it from there.
-        leaving.set_result([stage.writes.model_validate(json.loads(x)) for x in part.accepted])
-        return part
-
-
-Coming: TypeAlias = "asyncio.Future[list[Any]]"
-"""The records that enter or leave at one place of a shard, as soon as there are any."""

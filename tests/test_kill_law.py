@@ -1,8 +1,8 @@
 """The law of kill -9, where it is held: by the runner, which writes files, and by the cache.
 
 Every feature runs on these two; none of them needs a kill of its own. What is beside them has its
-own test: `llm/test_batch_jobs.py` batches, `pipeline/test_cluster.py` workers, `pipeline/orchestration/test_killed.py`
-servers that schedule.
+own test: `llm/test_batch_jobs.py` batches, `pipeline/orchestration/test_killed.py` servers that
+schedule.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support import toys
-from support.local_cluster import files
+from support.toys import files
 
 from toolloom.pipeline.dataset.report import Tally
 from toolloom.pipeline.run import (
@@ -18,7 +18,7 @@ from toolloom.pipeline.run import (
     shrunk,
 )
 from toolloom.pipeline.stage import Context, Stage
-from toolloom.schemas import EndpointDown, Outcome, Query, Record, parse_recipe
+from toolloom.schemas import Outcome, Query, Record, parse_recipe
 
 
 def change(stage: Stage, **changes: Any) -> Stage:
@@ -121,28 +121,6 @@ def test_replicas_have_shards_of_their_own() -> None:
     assert shards_in_flight(recipe, toys.STAGES) == 3 * 8 * 32 // 4
     other = toys.recipe(model={**model, "mode": "batch"})
     assert shards_in_flight(other, toys.STAGES) == 3 * 32 // 4
-
-
-@pytest.mark.parametrize("turns", range(8))
-async def test_what_fails_is_what_is_told(tmp_path: Path, turns: int) -> None:
-    """A record's failure ends its siblings; those still on their way there tell nothing else."""
-    failed = asyncio.Event()
-
-    async def prepare(query: Query, context: Context) -> Outcome:
-        if query.id != "q0":
-            await failed.wait()
-            for _ in range(turns):
-                await asyncio.sleep(0)
-        return Outcome((query,))
-
-    async def fail(query: Query, context: Context) -> Outcome:
-        failed.set()
-        raise EndpointDown("nobody answers")
-
-    feed = change(toys.QUERIES, work=prepare, feed=lambda given: map(toys.query, range(4)))
-    stages = [feed, Stage("tested", "tester", Query, Query, fail)]
-    with pytest.raises(EndpointDown, match="nobody answers"):
-        await run(toys.recipe(), outputs=tmp_path, stages=stages)
 
 
 def test_segments_end_where_a_stage_needs_everything() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from support import toys
-from support.local_cluster import recipe
 from support.toys import Before
+from support.toys import whole as recipe
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import improvise

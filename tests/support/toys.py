@@ -7,10 +7,12 @@ import dataclasses
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from support.conversations import called
 from toolloom.agents.simulator import Environment
+from toolloom.llm import FakeServer
 from toolloom.pipeline.apis.execution.compression import compress
 from toolloom.pipeline.apis.execution.results import Executed, Executor
 from toolloom.pipeline.apis.search import Finder
@@ -54,6 +56,26 @@ def recipe(**changes: Any) -> Recipe:
     """A recipe of a few toy records in shards of four, all of them in `train`."""
     fields = {"name": "toy", "shard_size": 4, "queries": {"count": 21}, "apis": {"domains": 6}}
     return parse_recipe({**fields, "splits": ALL_IN_TRAIN, **changes}, "a toy recipe")
+
+
+def whole(server: FakeServer | None = None, **changes: Any) -> Recipe:
+    """A recipe whose agents ask the scripted endpoint, in shards of four."""
+    model = {"model": "fake", "concurrency": 8, "base_url": server.base_url if server else "local"}
+    fields = {
+        "name": "whole",
+        "model": {**model, **changes.pop("model", {})},
+        "apis": {"domains": 4, "per_domain": 2, "worlds": False},
+        "queries": {"count": 12},
+        "shard_size": 4,
+        "splits": ALL_IN_TRAIN,
+    }
+    return parse_recipe({**fields, **changes}, "a recipe")
+
+
+def files(outputs: Path) -> dict[str, bytes]:
+    """The files of all runs, by their paths."""
+    found = (p for p in (outputs / "runs").rglob("*") if p.is_file())
+    return {str(p.relative_to(outputs)): p.read_bytes() for p in found}
 
 
 @dataclass(frozen=True)
