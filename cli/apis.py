@@ -56,8 +56,8 @@ def import_(
         typer.Option(
             "--format",
             metavar="NAME",
-            help="What the sources hold: openapi, python, openai, toolbench, api-bank, "
-            "public-apis or pool; `auto` tells by itself.",
+            help="What the sources hold: openapi, python, openai, toolbench, api-bank or pool; "
+            "`auto` tells by itself.",
         ),
     ] = "auto",
     mcp: Annotated[
@@ -70,7 +70,10 @@ def import_(
     ] = None,
     environment: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Environment variable that MCP servers see; repeatable."),
+        typer.Option(
+            metavar="NAME",
+            help="Environment variable that servers and Python files see; repeatable.",
+        ),
     ] = None,
     category: Annotated[
         str, typer.Option(metavar="NAME", help="Category of the APIs, in place of their own.")
@@ -99,7 +102,8 @@ def import_(
     known("--format", form, [name for name in get_args(Format) if name != "mcp"])
     if "" in (sources or ()):
         raise NothingFound("A SOURCE is empty: name a file, a folder, a module or a pool.")
-    given = [ApiSource.model_validate({"path": p, "format": form}) for p in sources or ()]
+    fields = {"format": form, "environment": environment or ()}
+    given = [ApiSource.model_validate({**fields, "path": p}) for p in sources or ()]
     given += [server(command, environment or ()) for command in mcp or ()]
     if not given:
         raise NothingFound("There is nothing to import: name a SOURCE, or a server with --mcp.")
@@ -132,9 +136,8 @@ def _tell_imports(outcomes: list[Outcome], pool: PoolFolder, report: str) -> Non
     file = sys.stderr if report == "-" else sys.stdout
     if made:
         say(sections(made, str(pool.path / "imports.jsonl")), "", file=file)
-    apis, examples = sum(one.imported for one in made), sum(one.examples for one in made)
-    listed = f" and {_counted(examples, 'example')} for the API agent" if examples else ""
-    say(f"{_counted(apis, 'API')}{listed} imported into {pool.path}.", file=file)
+    apis = sum(one.imported for one in made)
+    say(f"{apis:,} API{'' if apis == 1 else 's'} imported into {pool.path}.", file=file)
     if failed:
         complain("\n".join(f"{one.source}: not imported. {one.error}" for one in failed))
     if report == "-":
@@ -143,12 +146,8 @@ def _tell_imports(outcomes: list[Outcome], pool: PoolFolder, report: str) -> Non
         _write(Path(report), whole.encode() + b"\n")
     if failed:
         raise typer.Exit(MISTAKE)
-    if not apis + examples:
+    if not apis:
         raise typer.Exit(NOTHING_ACCEPTED)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -250,10 +249,10 @@ def stats(pool: PoolName, outputs: Outputs = HERE) -> None:
     Example: `toolloom apis stats shop`
     """
     from toolloom.pipeline.apis.pool import find_pool
-    from toolloom.pipeline.apis.pool_quality import count_pool, sections
+    from toolloom.pipeline.apis.pool_quality import sections
 
     folder = find_pool(outputs, pool)
-    say(f"Pool {folder.name}", "", sections(count_pool(folder)))
+    say(f"Pool {folder.name}", "", sections(folder))
 
 
 @app.command(name="filter")
@@ -283,24 +282,21 @@ def filter_(
     from toolloom.schemas import NothingFound
 
     for name in rule or ():
-        known("--rule", name, pool_quality.NAMES)
+        known("--rule", name, list(pool_quality.RULES))
     if not into and not dry_run:
         raise NothingFound("There is no pool to filter into: name one with --into.")
     chosen, folder = rule or pool_quality.USUAL, find_pool(outputs, pool)
-    if dry_run:
-        counted, where = pool_quality.count_broken(folder, chosen), "nothing was written"
-    else:
+    judged, where = pool_quality.judge(folder.apis(), chosen), "nothing was written"
+    if not dry_run:
         target = open_pool(outputs, into)
-        counted, where = (
-            pool_quality.filter_pool(folder, chosen, target),
-            f"written to {target.path}",
-        )
-    rules = [rule for rule in pool_quality.ALL if rule.name in chosen]
-    say([pool_quality.section(rules, counted)], "")
-    if others := [name for name in pool_quality.NAMES if name not in chosen]:
+        pool_quality.filter_pool(folder, judged, target)
+        where = f"the pool is {target.path}"
+    say([pool_quality.rules_section(chosen, judged)], "")
+    if others := [name for name in pool_quality.RULES if name not in chosen]:
         say(f"Not applied: {', '.join(others)}.")
-    say(f"{counted.kept:,} APIs kept, {counted.dropped:,} dropped; {where}.")
-    if not counted.kept:
+    kept = sum(not broken for _, broken in judged)
+    say(f"{kept:,} APIs kept, {len(judged) - kept:,} dropped; {where}.")
+    if not kept:
         raise typer.Exit(NOTHING_ACCEPTED)
 
 

@@ -139,7 +139,6 @@ async def take_apis(source: ApiSource, job: Job) -> Outcome:
             update={"provenance": job.provenance(Costs(repairs=mended.get(item.id, ())))}
         )
         for item in items
-        if isinstance(item, Api)
     ]
     skipped = [
         job.reject(source, BadAnswer(Reason.NOT_IMPORTED, f"{s.what}: {s.why}"))
@@ -156,8 +155,7 @@ async def make_apis(subject: ApiSource | World | Domain, context: Context) -> Ou
         return await take_apis(subject, job_of(context, "apis", "api", shown(subject)))
     job = job_of(context, "apis", "api", subject.id)
     plan = context.recipe.apis
-    grounds = examples_for(subject, plan.sources)
-    return await api.run(subject, job, count=plan.per_domain, examples=grounds)
+    return await api.run(subject, job, count=plan.per_domain, examples=examples_for(subject))
 
 
 def settle_apis(found: Sequence[Api]) -> Outcome:

@@ -137,7 +137,6 @@ Format: TypeAlias = Literal[
     "openai",
     "toolbench",
     "api-bank",
-    "public-apis",
     "pool",
 ]
 
@@ -292,8 +291,7 @@ class Skipped(Record):
 
 
 class ImportReport(Record):
-    """One import of one source. `read` is `imported` and as many lines in `skipped` as differ;
-    examples are counted apart."""
+    """One import of one source. `read` is `imported` and as many lines in `skipped` as differ."""
 
     source: str = Field(description="What was imported, without secrets.")
     format: str = Field(description="The format it was read as.")
@@ -301,7 +299,6 @@ class ImportReport(Record):
     read: int = Field(description="Operations, functions or tools found in it.")
     imported: int = Field(description="Those that became APIs.")
     replaced: int = Field(default=0, description="Of these, APIs the pool had from this source.")
-    examples: int = Field(default=0, description="Public APIs kept as examples for the API agent.")
     renamed: tuple[Renamed, ...] = ()
     cut: tuple[Cut, ...] = ()
     unresolved: tuple[Unresolved, ...] = ()

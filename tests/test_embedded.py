@@ -40,7 +40,7 @@ def test_whatever_the_embedded_model_writes_is_accepted_or_rejected(tmp_path: Pa
         "model": {"base_url": "local", "candidates": 1},
         "apis": {"domains": 1, "per_domain": 1, "sources": [{"path": str(tmp_path / "shop.py")}]},
         "queries": {"count": 2, "distractors": 1, **ONE_CALL},
-        "splits": {"seen": ["Python"]},
+        "splits": {"seen": ["shop"]},
         "tester": {"votes": 0},
     }
     made = run_recipe(parse_recipe(fields, "tiny"), tmp_path)

@@ -27,7 +27,7 @@ def recipe(name: str) -> Recipe:
 
 def apis(of: Recipe) -> dict[str, Api]:
     found = [item for source in of.apis.sources for item in imported(source)[0]]
-    return {api.function: api for api in found if isinstance(api, Api)}
+    return {api.function: api for api in found}
 
 
 async def calls(

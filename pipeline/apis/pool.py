@@ -1,11 +1,10 @@
 """A pool of APIs on disk: imported once, used by any number of recipes.
 
-    <outputs>/pools/<name>/apis.jsonl       Api records, in the order in which they came
-    <outputs>/pools/<name>/examples.jsonl   PublicApi records: examples for the API agent
-    <outputs>/pools/<name>/imports.jsonl    an ImportReport for each import
-    <outputs>/pools/<name>/dropped.jsonl    in a pool made by a filter: what it left out, and why
+    <outputs>/pools/<name>/apis.jsonl      Api records, in the order in which they came
+    <outputs>/pools/<name>/imports.jsonl   an ImportReport for each import
+    <outputs>/pools/<name>/dropped.jsonl   in a pool made by a filter: what it left out, and why
 
-An import appears in these files as a whole or not at all. Memory holds names, never the APIs.
+An import appears in these files as a whole or not at all. Memory holds the pool.
 """
 
 from __future__ import annotations
@@ -15,120 +14,21 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.store.files import explain, read_lines, record_line, replacing
+from toolloom.pipeline.store.files import read_lines, record_line, replacing
 from toolloom.pipeline.store.locks import hold_folder
 from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError, first_error
-from toolloom.schemas.api import PublicApi, Renamed
-
-Origin: TypeAlias = tuple[str, str]
-
-
-@dataclass(slots=True)
-class _Known:
-    """An API of the pool: its line, names and origin."""
-
-    place: int
-    function: str
-    origin: Origin
-    touched: bool = False
-
-
-class Merge:
-    """One import into a pool.
-
-    An API whose id the pool has from the same source takes its place and keeps its function
-    name. An id that another source has is told apart by the tool's name: `Pets (2)`.
-    """
-
-    def __init__(self, pool: Iterable[Api]) -> None:
-        self._known: dict[str, _Known] = {}
-        origins: dict[Origin, Origin] = {}
-        for place, api in enumerate(pool):
-            origin = origins.setdefault(_origin(api), _origin(api))
-            self._known[api.id] = _Known(place, api.function, origin)
-        self._names = ImportLog("", taken=(known.function for known in self._known.values()))
-        self._size = self._before = len(self._known)
-        self._tried: dict[tuple[str, Origin], int] = {}
-        self._moved: dict[str, Renamed] = {}
-        self._notes: list[str] = []
-        self.replaced = 0
-
-    @property
-    def added(self) -> int:
-        return self._size - self._before
-
-    def settle(self, api: Api) -> tuple[Api, int]:
-        """The API as the pool keeps it, and its line there."""
-        settled, origin = api, _origin(api)
-        # Under an id that is free, or its own from an earlier import. Numbers that an earlier
-        # API of this id did not get are not tried again.
-        for number in count(self._tried.get((api.id, origin), 0) + 1):
-            tool = api.tool if number == 1 else f"{api.tool} ({number})"
-            known = self._known.get(f"{api.category}/{tool}/{api.name}")
-            if known is None or (known.origin == origin and not known.touched):
-                break
-        self._tried[api.id, origin] = number
-        if number > 1:
-            note = f"{api.id}: the pool has an API of this id; here its tool is «{tool}»."
-            self._notes.append(note)
-            settled = api.model_copy(update={"tool": tool})
-        if known is None:
-            function = self._names.function(api.function, settled.id)
-            known = self._known[settled.id] = _Known(self._size, function, origin)
-            self._size += 1
-        else:
-            self.replaced += 1
-        known.touched = True
-        if known.function != api.function:
-            self._moved[api.function] = Renamed(
-                api=settled.id, old=api.function, new=known.function, why="taken"
-            )
-        return settled.model_copy(update={"function": known.function}), known.place
-
-    def renamed(self, booked: Iterable[Renamed]) -> tuple[Renamed, ...]:
-        """What the importer booked, with the names that the pool gave in their place."""
-        moved, lines = dict(self._moved), list[Renamed]()
-        for line in booked:
-            last = moved.pop(line.new, None)
-            if last is None:
-                lines.append(line)
-            elif last.new != line.old:
-                lines.append(line.model_copy(update={"new": last.new}))
-        return (*lines, *moved.values())
-
-    def close(self, ledger: ImportLog) -> None:
-        """Note what is worth knowing of the import as a whole."""
-        for text in self._notes:
-            ledger.note(text)
-        here = {known.origin for known in self._known.values() if known.touched}
-        left: Counter[str] = Counter(
-            known.origin[1]
-            for known in self._known.values()
-            if known.origin in here and not known.touched
-        )
-        for reference, number in left.items():
-            ledger.note(
-                f"{number:,} APIs that the pool has from {reference or 'here'} "
-                "were not in it this time; they stay."
-            )
-
-
-def _origin(api: Api) -> Origin:
-    return (api.source.kind, api.source.reference)
-
+from toolloom.schemas.api import Renamed
 
 R = TypeVar("R", bound=Record)
 LEGAL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
@@ -150,11 +50,7 @@ class PoolFolder:
 
     def apis(self) -> Iterator[Api]:
         """Raises StoreError with the line that holds no API."""
-        return _records(self.path / "apis.jsonl", Api, _misshapen)
-
-    def examples(self) -> Iterator[PublicApi]:
-        """Public APIs that ground the API agent; they are no APIs of the pool."""
-        return _records(self.path / "examples.jsonl", PublicApi)
+        return _records(self.path / "apis.jsonl", Api)
 
     def reports(self) -> Iterator[ImportReport]:
         """What each import came to, the oldest first."""
@@ -163,118 +59,102 @@ class PoolFolder:
     @property
     def digest(self) -> str:
         """SHA-256 of the APIs as they lie on the disk."""
-        hashed = hashlib.sha256()
-        for line in _lines(self.path / "apis.jsonl"):
-            hashed.update(line)
-        return hashed.hexdigest()
+        return hashlib.sha256(b"".join(map(record_line, self.apis()))).hexdigest()
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the pool for this process. Raises StoreError if another one does."""
         return hold_folder(self.path, BUSY)
 
-    def add(self, items: Iterable[Api | PublicApi], ledger: ImportLog) -> ImportReport:
+    def write(self, apis: Iterable[Api], reports: Iterable[ImportReport]) -> None:
+        """For who holds it. Both files are whole and on the disk before either has its name."""
+        with (
+            replacing(self.path / "apis.jsonl") as pool,
+            replacing(self.path / "imports.jsonl") as imports,
+        ):
+            pool.writelines(map(record_line, apis))
+            imports.writelines(map(record_line, reports))
+            pool.flush()
+            os.fsync(pool.fileno())
+
+    def add(self, items: Iterable[Api], ledger: ImportLog) -> ImportReport:
         """Add what an importer reads; it books in `ledger`, which knows no names of the pool.
 
-        Whatever `items` or the disk raises, the pool stays as it was.
+        An API whose id the pool has from the same source takes its place and keeps its function
+        name. An id that another source has is told apart by the tool's name: `Pets (2)`. Whatever
+        `items` or the disk raises, the pool stays as it was.
         """
         began = time.monotonic()
-        with self.locked(), _Spool(self.path) as spool:
-            merge = Merge(self.apis())
-            examples: list[PublicApi] = []
+        with self.locked():
+            pool = {api.id: api for api in self.apis()}
+            before, moved = len(pool), dict[str, Renamed]()
+            names = ImportLog("", taken=(api.function for api in pool.values()))
+            tried: Counter[tuple[str, str]] = Counter()
+            touched: set[str] = set()
             for item in items:
-                if isinstance(item, Api):
-                    settled, place = merge.settle(item)
-                    spool.keep(place, record_line(settled))
-                else:
-                    examples.append(item)
-            merge.close(ledger)
+                # Numbers that an earlier API of this id did not get are not tried again.
+                for number in count(tried[item.id, item.source.reference] + 1):
+                    tool = item.tool if number == 1 else f"{item.tool} ({number})"
+                    wanted = f"{item.category}/{tool}/{item.name}"
+                    known = pool.get(wanted)
+                    if known is None or (_same_source(known, item) and wanted not in touched):
+                        break
+                tried[item.id, item.source.reference] = number
+                if number > 1:
+                    ledger.note(
+                        f"{item.id}: the pool has an API of this id; here its tool is «{tool}»."
+                    )
+                function = known.function if known else names.function(item.function, wanted)
+                if function != item.function:
+                    moved[item.function] = Renamed(
+                        api=wanted, old=item.function, new=function, why="taken"
+                    )
+                pool[wanted] = item.model_copy(update={"tool": tool, "function": function})
+                touched.add(wanted)
+            _note_what_stays(pool, touched, ledger)
+            added = len(pool) - before
             report = ledger.report(
-                imported=merge.added + merge.replaced,
-                replaced=merge.replaced,
-                examples=len(examples),
+                imported=len(touched),
+                replaced=len(touched) - added,
                 seconds=round(time.monotonic() - began, 3),
             )
-            report = report.model_copy(update={"renamed": merge.renamed(report.renamed)})
-            paths = [self.path / name for name in ("apis.jsonl", "examples.jsonl", "imports.jsonl")]
-            old, seen, reports = map(_lines, paths)
-            with together(*paths) as (apis, public, imports):
-                apis.writelines(spool.over(old))
-                # New examples of an old one's name take its place, the others follow.
-                fresh = {(e.category, e.name): record_line(e) for e in examples}
-                for known, line in zip(self.examples(), seen, strict=True):
-                    public.write(fresh.pop((known.category, known.name), line))
-                public.writelines(fresh.values())
-                imports.writelines(reports)
-                imports.write(record_line(report))
+            report = report.model_copy(update={"renamed": _renamed(report.renamed, moved)})
+            self.write(pool.values(), [*self.reports(), report])
         return report
 
 
-class _Spool:
-    """Lines of an import on the disk, by the place they take in the pool."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._lines: dict[int, tuple[int, int]] = {}
-        self._end = 0
-
-    def __enter__(self) -> _Spool:
-        try:
-            # Without a buffer, closing it cannot fail a second time on a full disk.
-            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)
-        except OSError as error:
-            raise explain(self._folder, error, "written") from error
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
-
-    def keep(self, place: int, line: bytes) -> None:
-        rest = memoryview(line)
-        try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
-        except OSError as error:
-            raise explain(self._folder, error, "written") from error
-        self._lines[place] = (self._end, len(line))
-        self._end += len(line)
-
-    def over(self, old: Iterable[bytes]) -> Iterator[bytes]:
-        """The old lines, those that were kept for their place instead, then the new ones."""
-        for place, line in enumerate(old):
-            yield self._line(place) if place in self._lines else line
-            self._lines.pop(place, None)
-        yield from map(self._line, sorted(self._lines))
-
-    def _line(self, place: int) -> bytes:
-        start, length = self._lines[place]
-        return os.pread(self._file.fileno(), length, start)
+def _same_source(one: Api, other: Api) -> bool:
+    first, second = one.source, other.source
+    return (first.kind, first.reference) == (second.kind, second.reference)
 
 
-@contextmanager
-def together(*paths: Path) -> Iterator[list[BinaryIO]]:
-    """Files that appear under their names, in this order, when all are whole and on the disk."""
-    with ExitStack() as stack:
-        files = [stack.enter_context(replacing(path)) for path in reversed(paths)]
-        yield files[::-1]
-        for file in files:
-            file.flush()
-            os.fsync(file.fileno())
+def _note_what_stays(pool: dict[str, Api], touched: set[str], ledger: ImportLog) -> None:
+    here = {(pool[api].source.kind, pool[api].source.reference) for api in touched}
+    old = (api.source for id, api in pool.items() if id not in touched)
+    left = Counter(source.reference for source in old if (source.kind, source.reference) in here)
+    for reference, number in left.items():
+        ledger.note(
+            f"{number:,} APIs that the pool has from {reference or 'here'} "
+            "were not in it this time; they stay."
+        )
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file, none if it is not there; the last one ends like the others."""
-    if path.exists():
-        for line in read_lines(path):
-            yield line if line.endswith(b"\n") else line + b"\n"
+def _renamed(booked: Iterable[Renamed], moved: dict[str, Renamed]) -> tuple[Renamed, ...]:
+    """What the importer booked, with the names that the pool gave in their place."""
+    lines = []
+    for line in booked:
+        last = moved.pop(line.new, None)
+        if last is None:
+            lines.append(line)
+        elif last.new != line.old:
+            lines.append(line.model_copy(update={"new": last.new}))
+    return (*lines, *moved.values())
 
 
-def _records(
-    path: Path, model: type[R], misshapen: Callable[[R], str] = lambda record: ""
-) -> Iterator[R]:
-    for number, line in enumerate(_lines(path), 1):
+def _records(path: Path, model: type[R]) -> Iterator[R]:
+    for number, line in enumerate(read_lines(path) if path.exists() else (), 1):
         try:
             record = model.model_validate(json.loads(line))
-            if wrong := misshapen(record):
+            if isinstance(record, Api) and (wrong := _misshapen(record)):
                 raise ValueError(wrong)
         except (ValueError, RecursionError) as error:
             why = str(error)

@@ -1,4 +1,4 @@
-"""The sources of a recipe: APIs, and examples for the API agent, read for a run or into a pool.
+"""The sources of a recipe, read for a run or into a pool.
 
 Into a pool each source is added as a whole or reported as failed.
 """
@@ -9,10 +9,12 @@ import asyncio
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from toolloom.pipeline.apis.execution.commands import function_files
 from toolloom.pipeline.apis.execution.results import named, server_name
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool, holds_pool
 from toolloom.pipeline.formats import detect
@@ -21,18 +23,15 @@ from toolloom.pipeline.render.section import Section, first_lines, short
 from toolloom.schemas import (
     Api,
     ApiSource,
-    Format,
     ImportFailed,
     ImportReport,
     JsonObject,
     NothingFound,
     StoreError,
 )
-from toolloom.schemas.api import PublicApi
 
 NOT_WANTED = "The recipe leaves it out."
-Item: TypeAlias = Api | PublicApi
-COLUMNS = ("source", "format", "version", "read", "imported", "replaced", "examples")
+COLUMNS = ("source", "format", "version", "read", "imported", "replaced")
 LOSSES = ("renamed", "cut", "unresolved", "skipped", "notes")
 ALWAYS = ("source", "format", "read", "imported", "seconds")
 Watch: TypeAlias = Callable[[str, int], None]  # source, APIs read of it so far
@@ -85,7 +84,7 @@ def import_into(
     return outcomes
 
 
-def _watched(items: Iterable[Item], ledger: ImportLog, watch: Watch) -> Iterator[Item]:
+def _watched(items: Iterable[Api], ledger: ImportLog, watch: Watch) -> Iterator[Api]:
     for number, item in enumerate(items, 1):
         watch(ledger.source, number)
         yield item
@@ -93,7 +92,7 @@ def _watched(items: Iterable[Item], ledger: ImportLog, watch: Watch) -> Iterator
         ledger.bytes = path.stat().st_size
 
 
-def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Item]:
+def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Api]:
     """What a source describes, whatever it is, as the recipe takes it.
 
     Raises ImportFailed, also for a name in the recipe that the source does not have: what is
@@ -102,9 +101,6 @@ def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator
     functions: set[str] = set()
     parameters: set[str] = set()
     for item in _described(source, ledger, outputs):
-        if not isinstance(item, Api):
-            yield item
-            continue
         functions |= named(item)
         parameters |= set(item.properties)
         unwanted = source.only and not named(item) & set(source.only)
@@ -141,18 +137,21 @@ def _known(field: str, given: Iterable[str], names: set[str]) -> None:
             raise ImportFailed(f"`{field}` names {name}, which is not there.{hint}")
 
 
-def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Item]:
-    if source.mcp:
-        # Half a second to load.
-        from toolloom.pipeline.apis.execution.mcp import Server, read_server
-
-        ledger.format = "mcp"
-        yield from asyncio.run(read_server(Server.of(source), ledger, category=source.category))
-    elif source.format == "pool" or (source.format == "auto" and _is_pool(source.path, outputs)):
+def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Api]:
+    pool = source.format == "pool" or (source.format == "auto" and _is_pool(source.path, outputs))
+    if pool and not source.mcp:
         yield from read_pool(source.path, ledger, outputs, category=source.category)
+    elif source.mcp or (files := function_files(source)):
+        # Half a second to load.
+        from toolloom.pipeline.apis.execution.mcp import Server, read_tools
+
+        for file in [None] if source.mcp else files:
+            reading = read_tools(Server.of(source, file), ledger, category=source.category)
+            with ThreadPoolExecutor(1) as thread:  # this one may have a loop that runs
+                yield from thread.submit(asyncio.run, reading).result()
     else:
-        form = detect.asked(source.path, source.format)
-        yield from detect.read(source.path, form, ledger, category=source.category)
+        path = Path(source.path)
+        yield from detect.read(path, source.format, ledger, category=source.category)
 
 
 def _is_pool(path: str, outputs: Path) -> bool:
@@ -165,8 +164,8 @@ def _is_pool(path: str, outputs: Path) -> bool:
         return False
 
 
-def read_pool(name: str, ledger: ImportLog, outputs: Path, *, category: str = "") -> Iterator[Item]:
-    """The APIs and examples of another pool. They keep their sources. Raises ImportFailed."""
+def read_pool(name: str, ledger: ImportLog, outputs: Path, *, category: str = "") -> Iterator[Api]:
+    """The APIs of another pool. They keep their sources. Raises ImportFailed."""
     ledger.format = "pool"
     try:
         pool = find_pool(outputs, name)
@@ -176,7 +175,6 @@ def read_pool(name: str, ledger: ImportLog, outputs: Path, *, category: str = ""
             moved = api.model_copy(update=changes)
             function = ledger.function(moved.function, moved.id)
             yield moved.model_copy(update={"function": function})
-        yield from pool.examples()
     except (NothingFound, StoreError) as error:
         raise ImportFailed(str(error)) from error
 
@@ -219,29 +217,24 @@ def as_json(pool: str, outcomes: Iterable[Outcome]) -> JsonObject:
     return {"pool": pool, "imports": imports, "failed": failed}
 
 
-ApiList: TypeAlias = tuple[str, Format]
 POOLS = Path("outputs")  # where a pool that is named without its path is looked for
 
 
 def described(source: ApiSource) -> str:
-    """What is in a source that can be read without starting anything. Raises ImportFailed."""
+    """What is in a source that can be read without starting a server. Raises ImportFailed."""
     if source.mcp:
         return f"{shown(source)}: the server's tools are listed when a run begins."
-    found, _ = imported(source)
-    apis = sum(isinstance(item, Api) for item in found)
-    return f"{shown(source)}: {apis:,} APIs" + (
-        f" and {len(found) - apis:,} examples." if len(found) > apis else "."
-    )
+    return f"{shown(source)}: {len(imported(source)[0]):,} APIs."
 
 
-def imported(source: ApiSource) -> tuple[list[Item], ImportReport]:
+def imported(source: ApiSource) -> tuple[list[Api], ImportReport]:
     """What a source describes, with the report. Raises ImportFailed that names the source."""
     ledger = ImportLog(shown(source))
     try:
         items = list(read_source(source, ledger, POOLS))
     except ImportFailed as error:
         raise ImportFailed(f"apis.sources: {shown(source)}: {error}") from error
-    return items, ledger.report(imported=sum(isinstance(item, Api) for item in items))
+    return items, ledger.report(imported=len(items))
 
 
 def mended_by(report: ImportReport) -> dict[str, tuple[str, ...]]:
@@ -252,27 +245,3 @@ def mended_by(report: ImportReport) -> dict[str, tuple[str, ...]]:
     for renamed in report.renamed:
         lines[renamed.api] = (*lines.get(renamed.api, ()), f"renamed from {renamed.old!r}")
     return lines
-
-
-def lists_among(sources: Iterable[ApiSource]) -> tuple[ApiList, ...]:
-    """The sources that may hold public APIs: pools with examples, and what lists are kept in."""
-    return tuple(
-        (source.path, source.format)
-        for source in sources
-        if source.format in ("auto", "public-apis", "pool") and _may_list(source.path)
-    )
-
-
-def listed(lists: Iterable[ApiList]) -> Iterator[PublicApi]:
-    """The public APIs of lists and pools: they ground the API agent. Raises ImportFailed."""
-    for path, form in lists:
-        items = read_source(ApiSource(path=path, format=form), ImportLog(path), POOLS)
-        yield from (item for item in items if isinstance(item, PublicApi))
-
-
-def _may_list(path: str) -> bool:
-    """Told from the beginning of a file: a large specification is not read for its examples."""
-    where = Path(path)
-    if not where.is_file():
-        return (where / "examples.jsonl").is_file()
-    return detect.detect(path).name == "public-apis"

@@ -36,7 +36,7 @@ from toolloom.pipeline.formats.base import (
 )
 from toolloom.pipeline.formats.files import UNREAD, rows
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.formats.intake import UNSORTED, ApiBuilder, line, reference, text
+from toolloom.pipeline.formats.intake import ApiBuilder, line, reference, text
 from toolloom.pipeline.formats.json_schema import schema_of
 from toolloom.schemas import Api, FunctionCall, ImportFailed, JsonObject, Message, Sample
 
@@ -110,7 +110,7 @@ class Bank:
                 intake.refuse(name, "It is API-Bank's API Search; toolloom has its own.")
                 continue
             yield from intake.api(
-                category=category or UNSORTED,
+                category=category,
                 tool=TOOL,
                 name=name,
                 description=known.description,

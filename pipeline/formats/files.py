@@ -49,7 +49,7 @@ def load(path: Path, ledger: ImportLog | None = None) -> Any:
 
     Aliases of YAML share one object, and may refer to what holds them. Raises ImportFailed.
     """
-    text = _text(path)
+    text = text_of(path)
     if ledger is not None:
         ledger.bytes += path.stat().st_size
     repeated: list[str] = []
@@ -67,7 +67,7 @@ def load(path: Path, ledger: ImportLog | None = None) -> Any:
     return value
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
     """The file as text, by its byte order mark or as UTF-8."""
     try:
         status = path.stat()

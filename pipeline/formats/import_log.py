@@ -85,9 +85,7 @@ class ImportLog:
     def note(self, text: str) -> None:
         self._notes.append(writable(text))
 
-    def report(
-        self, *, imported: int, replaced: int = 0, examples: int = 0, seconds: float = 0
-    ) -> ImportReport:
+    def report(self, *, imported: int, replaced: int = 0, seconds: float = 0) -> ImportReport:
         return ImportReport(
             source=self.source,
             format=self.format,
@@ -95,7 +93,6 @@ class ImportLog:
             read=self.read,
             imported=imported,
             replaced=replaced,
-            examples=examples,
             renamed=tuple(self._renamed),
             cut=tuple(self._cut),
             unresolved=tuple(self._unresolved.values()),

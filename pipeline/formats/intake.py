@@ -17,8 +17,6 @@ from toolloom.schemas.api import SourceKind
 LONGEST_TEXT = 1024
 LONGEST_NAME = 200
 _NODES = 20_000  # of a description, that tell it from others
-UNSORTED = "Imported"  # category of what its source files under none
-
 
 Seen: TypeAlias = dict[str, set[bytes]]  # hashes of the descriptions read under an id
 
@@ -54,13 +52,14 @@ class ApiBuilder:
     ) -> Iterator[Api]:
         """The API of what was found, or nothing: a repeat is counted, what has no name booked.
 
-        Every value may be hostile. `wanted`: the function name, if it is not `name`.
+        Every value may be hostile. What its source files under no category is one with its tool.
+        `wanted`: the function name, if it is not `name`.
         """
         called = line(name)
         if not called:
             shown = filter(None, (line(tool), line(description)[:60]))
             return self.refuse(": ".join(shown), "It has no name.")
-        path = [line(category) or UNSORTED, line(tool) or "unnamed", called]
+        path = [line(category) or line(tool) or "unnamed", line(tool) or "unnamed", called]
         raw = _fingerprint([description, parameters, returns])
         known = self._seen.setdefault("/".join(path), set())
         if raw in known:

@@ -13,7 +13,7 @@ from typing import Any
 
 from toolloom.pipeline.formats.files import UNREAD, rows
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.formats.intake import UNSORTED, ApiBuilder, Seen, line, reference, words
+from toolloom.pipeline.formats.intake import ApiBuilder, Seen, line, reference, words
 from toolloom.schemas import Api
 
 _SCHEMAS = ("parameters", "input_schema", "inputSchema")
@@ -75,7 +75,7 @@ def _api(entry: Any, where: str, intake: ApiBuilder, tool: str, category: str) -
         return intake.refuse(where, f"It is no function tool but `{kind or 'something else'}`.")
     inner = entry["function"] if isinstance(entry.get("function"), dict) else entry
     yield from intake.api(
-        category=category or UNSORTED,
+        category=category,
         tool=tool,
         name=inner["name"],
         description=inner.get("description"),

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from toolloom.pipeline.formats import keywords
-from toolloom.pipeline.formats.files import load
+from toolloom.pipeline.formats.files import UNREAD, load
 from toolloom.pipeline.formats.import_log import ImportLog, legible, sentence, shortened
-from toolloom.pipeline.formats.intake import reference
+from toolloom.pipeline.formats.intake import Seen, reference
 from toolloom.pipeline.formats.json_schema import (
     RETURNS,
     Scoped,
@@ -31,7 +31,7 @@ _TEXT, _NAME, _SHORT = 1_024, 200, 100
 _EXAMPLE, _PARTS = 20_000, 2_000  # characters and values of an example that is read as a schema
 
 
-def is_openapi(document: Any) -> bool:
+def fits(document: Any) -> bool:
     """Whether a document says that it is OpenAPI 3 or Swagger 2."""
     if not isinstance(document, dict):
         return False
@@ -46,13 +46,20 @@ def _version(given: Any) -> str:
     return str(given)[:20] if isinstance(given, str | int | float) else ""
 
 
-def read(source: Path, ledger: ImportLog, *, category: str = "") -> Iterator[Api]:
+def read(
+    source: Path,
+    ledger: ImportLog,
+    *,
+    category: str = "",
+    document: Any = UNREAD,
+    seen: Seen | None = None,
+) -> Iterator[Api]:
     """The APIs of a description, one for each operation that can be read.
 
     Raises ImportFailed for a source that is none. Nothing is fetched from other machines.
     """
-    document = load(source, ledger)
-    if not is_openapi(document):
+    document = load(source, ledger) if document is UNREAD else document
+    if not fits(document):
         raise ImportFailed(
             f"{source} is no OpenAPI description: it has no key `openapi` of version 3 or "
             "`swagger` of version 2. Name the file that has."
@@ -77,9 +84,9 @@ class _Description:
         given = self._info.get("x-apisguru-categories")
         words = sentence(given[0] if isinstance(given, list) and given else "")
         words = words.replace("_", " ")[:_SHORT]
-        own = words[:1].upper() + words[1:] or "Imported"
-        self._category = shortened(sentence(category), _SHORT) or own
+        own = words[:1].upper() + words[1:]
         self._tool = shortened(sentence(self._info.get("title")), _SHORT) or legible(file.stem)
+        self._category = shortened(sentence(category), _SHORT) or own or self._tool
         self._file = reference(file)
         self._names: set[str] = set()
         self._remarks = Remarks()

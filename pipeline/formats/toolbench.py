@@ -31,7 +31,7 @@ from toolloom.pipeline.formats.conversation import (
 )
 from toolloom.pipeline.formats.files import UNREAD, ForeignRow, rows
 from toolloom.pipeline.formats.import_log import LONGEST, ImportLog
-from toolloom.pipeline.formats.intake import UNSORTED, ApiBuilder, Seen, line, reference, text
+from toolloom.pipeline.formats.intake import ApiBuilder, Seen, line, reference, text
 from toolloom.pipeline.formats.json_schema import schema_of
 from toolloom.pipeline.formats.reading import Reading, refused
 from toolloom.pipeline.formats.sharegpt import speaker
@@ -103,7 +103,7 @@ def _api(entry: dict[str, Any], intake: ApiBuilder, category: str, filed: str) -
     standard = line(entry.get("standardized_name")) or standardised(tool)
     parameters, lost = _parameters(entry)
     for api in intake.api(
-        category=category or line(entry.get("category_name")) or filed or UNSORTED,
+        category=category or line(entry.get("category_name")) or filed,
         tool=tool,
         name=name,
         description=_first(entry, "api_description", "description"),

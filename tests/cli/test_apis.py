@@ -42,7 +42,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["import", "sea", "--into", "a b"], "cannot be the name of a pool"),
         (["import", "sea", "--into", "mine", "--format", "opnapi"], "did you mean `openapi`?"),
         (["import", "sea", "--into", "file/mine"], "cannot be written"),
-        (["import", "se\x1b[2J", "--into", "mine"], "There is no se\\x1b[2J"),
+        (["import", "se\x1b[2J", "--into", "mine"], "se\\x1b[2J does not exist"),
         (["list", "see"], "Did you mean sea?"),
         (["list", "sea", "--category", "See"], "did you mean `Sea`?"),
         (["list", "sea", "--tool", "x"], "known are: Almanac, Harbour"),
@@ -261,7 +261,7 @@ def test_a_source_that_fails_keeps_none_back(home: Path) -> None:
     """Exit code 2 with the plain message; the others are imported."""
     ran = call("import", "none.json", "sea", "--into", "mine")
     assert ran.exit_code == 2
-    assert "none.json: not imported. There is no none.json" in ran.stderr
+    assert "none.json: not imported. none.json does not exist (looked for in" in ran.stderr
     assert "Traceback" not in ran.output
     assert len(list(pool("mine").apis())) == 3
 

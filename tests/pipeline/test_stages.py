@@ -12,7 +12,6 @@ from support.toys import whole as recipe
 
 from toolloom.llm import FakeServer
 from toolloom.llm.fake import improvise
-from toolloom.pipeline.apis.examples import examples_for
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stages import (
     feed_domains,
@@ -20,7 +19,7 @@ from toolloom.pipeline.stages import (
     settle_apis,
     settle_domains,
 )
-from toolloom.schemas import ApiSource, Domain, Reason, RecipeError, ToolloomError
+from toolloom.schemas import Domain, Reason, RecipeError, ToolloomError
 
 
 def rows(outputs: Path, stage: str, kind: str) -> list[dict[str, Any]]:
@@ -69,23 +68,6 @@ def test_functions_are_unique_and_apis_of_a_category_differ() -> None:
     again = settle_apis([one, one.model_copy(update={"tool": "other"})])
     assert len(again.accepted) == 1
     assert again.rejected[0].reason is Reason.NEAR_DUPLICATE
-
-
-LIST = """
-### Weather
-
-API | Description | Auth | HTTPS | CORS |
-|---|---|---|---|---|
-| [Tidewatch](https://tidewatch.example) | Heights of tides in marine forecasts | No | Yes | Yes |
-"""
-
-
-def test_a_list_of_public_apis_grounds_the_api_agent(tmp_path: Path) -> None:
-    """What a list among the sources names is an example for a domain like it."""
-    (tmp_path / "list.md").write_text(LIST)
-    source = ApiSource(path=str(tmp_path / "list.md"), values={"unused": (1,)})
-    subject = Domain(category="Weather", name="marine forecasts and tides")
-    assert "Tidewatch" in {a.name for a in examples_for(subject, [source])}
 
 
 async def test_every_record_that_enters_leaves(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ apis:
     - path: recipes/examples/bookshop.yaml
 search: {found: 3, embeddings: {base_url: "%s", model: embed}}
 queries: {count: 14, distractors: 3}
-splits: {train: 3, validation: 1, test_instruction: 1, test_tool: 0, test_category: 0, seen: [Python]}
+splits: {train: 3, validation: 1, test_instruction: 1, test_tool: 0, test_category: 0, seen: [household]}
 tester: {votes: 3}
 curation: {near: 0.5, same_calls: 1, against: [benchmark.jsonl], contaminated: drop, balance: {scenario: 2}}
 expand: {rows: 12}

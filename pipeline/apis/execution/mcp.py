@@ -1,11 +1,9 @@
-"""The one door to MCP servers: a program of ours that talks over pipes, or an address.
+"""The one door to what executes calls: MCP servers, as programs that talk over pipes or at an
+address. Functions of a Python file stand behind a server of our own, `function_server.py`.
 
 Three failures of a call look different, and stay different: the tool says that it failed
 (`isError`), the server refuses the request (a JSON-RPC error), or a result that claims success
 says in words that it failed.
-
-The library's contexts must be left by the task that entered them; a session of ours is used by
-whichever task makes a call. So each is kept open in a task of its own.
 """
 
 from __future__ import annotations
@@ -14,16 +12,18 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import IO, Any, TypeVar
 
 import anyio
-from mcp import Client, MCPError
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client import stdio
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.message import SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
     CallToolRequest,
@@ -32,12 +32,12 @@ from mcp_types import (
     ListToolsRequest,
     ListToolsResult,
     PaginatedRequestParams,
-    jsonrpc_message_adapter,
+    Tool,
 )
 from pydantic import ValidationError
 
-from toolloom.pipeline.apis.execution import process
-from toolloom.pipeline.apis.execution.process import GRACE, Child
+from toolloom.pipeline.apis.execution import commands, function_server
+from toolloom.pipeline.apis.execution.commands import FunctionFile
 from toolloom.pipeline.apis.execution.results import (
     Result,
     failed,
@@ -50,38 +50,29 @@ from toolloom.pipeline.apis.execution.results import (
     too_late,
 )
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.formats.intake import ApiBuilder, line
-from toolloom.schemas import Api, ApiSource, Failure, ImportFailed, JsonObject, ToolloomError
+from toolloom.pipeline.formats.intake import ApiBuilder, line, words
+from toolloom.pipeline.store.secrets import secrets_of
+from toolloom.schemas import (
+    Api,
+    ApiSource,
+    Failure,
+    ImportFailed,
+    JsonObject,
+    Observation,
+    ToolloomError,
+)
 from toolloom.schemas.base import first_error
 
 PAGES = 100
 TOOLS = 10_000
 START = 30.0  # seconds for a server to begin, at least
-
-Transport: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
+GRACE = 10.0  # seconds for a server to end; the library kills it before
+LARGEST = 8 * 2**20  # bytes of an answer
 
 for _name in ("mcp", "httpx2"):  # they tell of addresses and of every server's noise
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
-
-
-@dataclass(frozen=True)
-class McpTool:
-    """A tool as its server describes it: nothing here has been checked."""
-
-    name: str
-    title: str
-    description: str
-    input_schema: JsonObject
-    output_schema: JsonObject | None
-
-
-@dataclass(frozen=True)
-class Listing:
-    """All tools of a server, and what is to be said about the list."""
-
-    tools: tuple[McpTool, ...]
-    notes: tuple[str, ...]
+stdio.DEFAULT_INHERITED_ENV_VARS.clear()  # a server sees the variables a recipe names, no others
 
 
 @dataclass(frozen=True)
@@ -93,23 +84,49 @@ class Server:
     environment: tuple[str, ...] = ()
     prepare: str = ""
     time_limit: float = 10
+    functions: FunctionFile | None = None  # in place of a command
+    allowed: frozenset[str] = frozenset()  # functions that may be called
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", server_name(self.command, self.name))
 
     @classmethod
-    def of(cls, source: ApiSource) -> Server:
-        """The server a recipe names."""
-        return cls(source.mcp, source.name, source.environment, source.prepare, source.time_limit)
+    def of(
+        cls,
+        source: ApiSource,
+        functions: FunctionFile | None = None,
+        allowed: frozenset[str] = frozenset(),
+    ) -> Server:
+        """The server a recipe names, or that of functions of a file it names."""
+        limits = (source.environment, source.prepare, source.time_limit)
+        name = functions.reference if functions else source.name
+        return cls(source.mcp, name, *limits, functions, allowed)
 
     @property
     def reference(self) -> str:
         """What records call it."""
-        return server_reference(self.command, self.name)
+        return self.name if self.functions else server_reference(self.command, self.name)
 
     @property
     def start_limit(self) -> float:
         return max(START, self.time_limit)
+
+    def arguments(self) -> list[str]:
+        """How its program is started. Raises ToolloomError."""
+        if self.functions is None:
+            return commands.arguments(self.command, self.name)
+        path, module = self.functions.path.absolute(), self.functions.module
+        if module:
+            up = module.count(".") + (path.name == "__init__.py")
+            top = str(path.parents[up])  # holds the module's topmost package
+            where: JsonObject = {"module": module, "first": [top], "last": []}
+        else:
+            where = {"file": str(path), "first": [], "last": [str(path.parent)]}
+        limits = {"seconds": self.time_limit, "start": self.start_limit}
+        settings = json.dumps({**where, **limits, "allowed": sorted(self.allowed)})
+        # `-I` would also do away with the seed of hashes; there is nothing to be isolated from
+        # in an environment that is empty but for what the recipe names.
+        return [sys.executable, "-s", "-P", str(function_server.__file__), settings]
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[McpSession]:
@@ -120,39 +137,59 @@ class Server:
         async with AsyncExitStack() as stack:
             if is_address(self.command):
                 session = McpSession(self)
+                transport: Any = streamable_http_client(self.command)
             else:
-                program = process.running(
-                    process.arguments(self.command, self.name),
-                    self.environment,
-                    name=self.name,
-                    before=self.prepare,
-                    time_limit=self.time_limit,
+                program, *rest = self.arguments()
+                environment = commands.handed_on(self.environment, self.name)
+                folder = stack.enter_context(commands.working_folder())
+                if self.prepare:
+                    await commands.prepare(
+                        self.prepare,
+                        environment,
+                        folder,
+                        name=self.name,
+                        seconds=3 * self.time_limit,
+                    )
+                errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed by the stack
+                stack.enter_context(errors)
+                session = McpSession(self, folder, errors, environment)
+                seed = {"PYTHONHASHSEED": "0"} if self.functions else {}
+                transport = stdio.stdio_client(
+                    StdioServerParameters(
+                        command=program,
+                        args=rest,
+                        env={**seed, **environment},
+                        cwd=folder,
+                        encoding_error_handler="replace",
+                    ),
+                    errlog=errors,  # type: ignore[arg-type]  # only its number is used
                 )
-                session = McpSession(self, *await stack.enter_async_context(program))
-            talk = kept_open(session.talk, seconds=self.start_limit, grace=GRACE)
+            client = kept_open(lambda: Client(transport, cache=None), self.start_limit)
             try:
-                session.client = await stack.enter_async_context(talk)
+                session.client = await stack.enter_async_context(client)
             except NotOpened as error:
-                raise session.trouble(await session.fate() or str(error)) from error
+                raise session.trouble(str(error)) from error
             yield session
 
 
+@dataclass(frozen=True)
+class Listing:
+    """All tools of a server, which nobody has checked, and what is to be said about the list."""
+
+    tools: tuple[Tool, ...]
+    notes: tuple[str, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()  # by our own server: what is no tool, and why
+
+
+@dataclass
 class McpSession:
     """A session with a server. Not for several calls at once."""
 
-    def __init__(
-        self, server: Server, child: Child | None = None, folder: Path | None = None
-    ) -> None:
-        self.server = server
-        self.client: Client | None = None
-        self._child = child
-        self._folder = folder
-
-    def talk(self) -> Client:
-        """The library's client, not yet entered."""
-        if self._child:
-            return Client(_streams(self._child), cache=None)
-        return Client(streamable_http_client(self.server.command), cache=None)
+    server: Server
+    folder: Path | None = None
+    errors: IO[bytes] | None = None  # what its program writes to its standard error
+    environment: Mapping[str, str] = field(default_factory=dict)
+    client: Client | None = None
 
     @property
     def version(self) -> str:
@@ -162,18 +199,16 @@ class McpSession:
 
     async def list_tools(self) -> Listing:
         """All pages of the list. Raises ToolloomError."""
-        tools: list[McpTool] = []
+        tools: list[Tool] = []
         seen: set[str | None] = {None}
         cursor: str | None = None
         while True:
             page = await self._page(cursor)
-            tools += [
-                McpTool(t.name, t.title or "", t.description or "", t.input_schema, t.output_schema)
-                for t in page.tools
-            ]
+            tools += page.tools
             cursor = page.next_cursor
             if cursor is None:
-                return Listing(tuple(tools), ())
+                skipped = (page.meta or {}).get("skipped", ()) if self.server.functions else ()
+                return Listing(tuple(tools), (), tuple((name, why) for name, why in skipped))
             if cursor in seen or len(seen) >= PAGES or len(tools) > TOOLS:
                 why = "goes round in a circle" if cursor in seen else "has no end"
                 note = f"Its list of tools {why}: the first {len(tools[:TOOLS])} were read."
@@ -196,134 +231,104 @@ class McpSession:
     async def call(self, name: str, arguments: JsonObject) -> Result:
         """What came of a call, whatever the server does."""
         assert self.client
-        params = CallToolRequestParams(name=name, arguments=arguments)
+        params = CallToolRequestParams(name=name, arguments=legible(arguments))
         request = CallToolRequest(params=params)
         try:
             async with asyncio.timeout(self.server.time_limit):
                 found = await self.client.session.send_request(request, CallToolResult)
-            result = _read(found)
+            result = self._read(found)
         except TimeoutError:
-            if self._child:
-                self._child.hangs = True
             result = too_late(self.server.time_limit)
         except MCPError as error:
             closed = error.code == CONNECTION_CLOSED
-            refusal = failed(Failure.PROTOCOL_ERROR, error.message)
-            result = await self._gone() if closed else refusal
+            result = self._gone() if closed else failed(Failure.PROTOCOL_ERROR, error.message)
         except ValidationError as error:
             words = f"The answer is no tool result: {first_error(error)}"
             result = failed(Failure.PROTOCOL_ERROR, words)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
-            result = await self._gone()
+            result = self._gone()
         # No observation may hold the server's tokens, or the rest of its address.
-        address = {self.server.command: self.server.reference}
-        return portable(result, self._folder, self._child.secrets if self._child else address)
+        hidden = secrets_of(self.environment)
+        if self.folder is None:
+            hidden = {self.server.command: self.server.reference}
+        return portable(result, self.folder, hidden)
 
-    async def _gone(self) -> Result:
-        how = await self._child.ended() if self._child else "no longer answers"
-        return failed(Failure.CRASH, f"The server {how}.")
+    def _gone(self) -> Result:
+        what = "process" if self.server.functions else "server"
+        return failed(Failure.CRASH, f"The {what} has ended.")
 
-    async def fate(self) -> str:
-        """How its process ended, if it did."""
-        return await self._child.ended() if self._child and self._child.has_ended() else ""
+    def _read(self, found: CallToolResult) -> Result:
+        if len(found.model_dump_json()) > LARGEST:
+            words = f"The answer is longer than {LARGEST} bytes."
+            return failed(Failure.PROTOCOL_ERROR, words)
+        if self.server.functions and isinstance(value := found.structured_content, dict):
+            return Result(Observation(response=value.get("result")))
+        dumped = found.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return read_tool_result(dumped["content"], found.structured_content, found.is_error)
 
     def trouble(self, what: str) -> ToolloomError:
         """An error of the server as such, with the end of what it wrote to its standard error."""
-        what = what.replace(self.server.command, self.server.reference)[: 2 * process.WORDS]
-        words = self._child.last_words() if self._child else ""
+        words = commands.last_words(self.errors, self.environment) if self.errors else ""
         said = f" It says: {words.rstrip('.')}." if words else ""
+        if self.server.functions:
+            return ToolloomError(
+                f"The functions of {self.server.name} cannot be used: the process that imports "
+                f"them {what.rstrip('.')}.{said} It is apart, and sees only the variables named "
+                "in `environment`."
+            )
+        what = what.replace(self.server.command, self.server.reference)[: 2 * commands.WORDS]
         check = "Check its address."
-        if self._child:
+        if self.errors:
             check = "Check its command; it sees only the variables named in `environment`."
         return ToolloomError(f"The MCP server {self.server.name} {what.rstrip('.')}.{said} {check}")
 
 
-@asynccontextmanager
-async def _streams(child: Child) -> AsyncIterator[Any]:
-    """The process as a transport of the library."""
-    into, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    write, out = anyio.create_memory_object_stream[SessionMessage](0)
-
-    async def receive() -> None:
-        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            async with into:
-                while (line := await child.receive()) is not None:
-                    if (message := _message(line)) is not None:
-                        await into.send(SessionMessage(message))
-
-    async def send() -> None:
-        async with out:
-            async for each in out:
-                try:
-                    await child.send(
-                        each.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    )
-                except OSError:  # it has ended: whoever waits for an answer is told
-                    await into.aclose()
-                    return
-
-    async with anyio.create_task_group() as group, into, read, write, out:
-        group.start_soon(receive)
-        group.start_soon(send)
-        try:
-            yield read, write
-        finally:
-            group.cancel_scope.cancel()
-
-
-def _message(line: str) -> Any:
-    """The message in a line; None if there is none, but a stray print."""
-    with contextlib.suppress(ValidationError):
-        return jsonrpc_message_adapter.validate_json(line, by_name=False)
-    try:  # servers cut texts in the middle of a character
-        return jsonrpc_message_adapter.validate_python(legible(json.loads(line)), by_name=False)
-    except (ValueError, RecursionError):  # pydantic's errors are ValueErrors
-        return None
-
-
-def _read(found: CallToolResult) -> Result:
-    size = len(found.model_dump_json())
-    if size > process.MESSAGE:  # over HTTP nothing else bounds it
-        words = f"The answer is longer than {process.MESSAGE} bytes."
-        return failed(Failure.PROTOCOL_ERROR, words)
-    blocks = [b.model_dump(mode="json", by_alias=True, exclude_none=True) for b in found.content]
-    return read_tool_result(blocks, found.structured_content, found.is_error)
-
-
-CATEGORY = "MCP"
-
-
-async def read_server(server: Server, ledger: ImportLog, *, category: str = "") -> list[Api]:
+async def read_tools(server: Server, ledger: ImportLog, *, category: str = "") -> list[Api]:
     """Its tools as APIs. Starts the server, calls nothing. Raises ImportFailed."""
-    ledger.format = "mcp"
+    module = server.functions
     try:
         async with server.session() as session:
-            ledger.version = session.version
             listing = await session.list_tools()
+            ledger.version = "" if module else session.version
     except ToolloomError as error:
         raise ImportFailed(str(error)) from error
     for note in listing.notes:
         ledger.note(note)
-    intake = ApiBuilder(ledger, "mcp", server.reference)
+    ledger.format = "python" if module else "mcp"
+    named = module.named if module else ""
+    intake = ApiBuilder(ledger, "python" if module else "mcp", server.reference)
+    for name, why in listing.skipped:
+        intake.refuse(f"{named}.{line(name)}", line(why))
     names: set[str] = set()
     apis: list[Api] = []
     for tool in listing.tools:
         if tool.name in names:  # a call by this name reaches only one of them
             intake.refuse(tool.name, "The server lists another tool of this name before it.")
-        elif line(tool.name) != tool.name:
+            continue
+        if line(tool.name) != tool.name:
             intake.refuse(line(tool.name), "Its name is empty, too long or of several lines.")
-        else:
-            names.add(tool.name)
-            apis += intake.api(
-                category=category or CATEGORY,
-                tool=server.name,
-                name=tool.name,
-                description=tool.description or tool.title,
-                parameters=tool.input_schema,
-                returns=tool.output_schema,
-                operation=tool.name,
-            )
+            continue
+        names.add(tool.name)
+        told, returns = (tool.meta or {}) if module else {}, tool.output_schema
+        if module and returns:
+            returns = {**returns["properties"]["result"], "$defs": returns.get("$defs", {})}
+        for api in intake.api(
+            category=category or words(named) or server.name,
+            tool=words(named) or server.name,
+            name=f"{named}.{tool.name}" if module else tool.name,
+            description=tool.description or tool.title,
+            parameters=tool.input_schema,
+            returns=returns,
+            wanted=tool.name,
+            operation=tool.name,
+            deprecated=told.get("deprecated", False),
+        ):
+            for place in told.get("lost", ()):
+                ledger.cut(api.id, f"parameters.{place}", "invalid")
+            apis.append(api)
     intake.close()
+    if module and not apis:
+        ledger.note(f"{named}: no functions are defined in it.")
     return apis
 
 
@@ -336,11 +341,13 @@ class NotOpened(Exception):
 
 @asynccontextmanager
 async def kept_open(
-    make: Callable[[], AbstractAsyncContextManager[Held]], *, seconds: float, grace: float
+    make: Callable[[], AbstractAsyncContextManager[Held]], seconds: float
 ) -> AsyncIterator[Held]:
-    """What `make` gives, entered. `seconds`: for entering; `grace`: for leaving.
+    """What `make` gives, entered. Raises NotOpened if it cannot be entered in so many seconds.
 
-    Raises NotOpened. What it complains of once it was entered is dropped: whoever used it knows.
+    The library's contexts must be left by the task that entered them; a session is used by
+    whichever task makes a call. So each is kept open in a task of its own. What it complains of
+    once it was entered is dropped: whoever used it knows.
     """
     entered: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
     leave = asyncio.Event()
@@ -359,7 +366,9 @@ async def kept_open(
         yield entered.result()
     finally:
         leave.set()
-        await asyncio.wait({keeper}, timeout=grace)
+        if not entered.done():
+            keeper.cancel()
+        await asyncio.wait({keeper}, timeout=GRACE)
         keeper.cancel()
         with contextlib.suppress(Exception, asyncio.CancelledError):
             await keeper
@@ -373,4 +382,6 @@ def _why_not(keeper: asyncio.Task[None], seconds: float) -> str:
         error = error.exceptions[0]
     if isinstance(error, ValidationError):
         return f"begins in no known way: {first_error(error)}"
+    if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
+        return "ended before it began"
     return f"cannot be used: {error or type(error).__name__}"

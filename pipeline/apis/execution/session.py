@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.log import WORK
-from toolloom.pipeline.apis.execution import process
+from toolloom.pipeline.apis.execution import commands
+from toolloom.pipeline.apis.execution.commands import FunctionFile
 from toolloom.pipeline.apis.execution.results import (
     Executed,
     Result,
@@ -33,8 +33,6 @@ from toolloom.pipeline.apis.execution.results import (
     server_name,
     server_reference,
 )
-from toolloom.pipeline.formats.intake import reference
-from toolloom.pipeline.formats.python import find_source
 from toolloom.schemas import (
     Api,
     ApiSource,
@@ -51,40 +49,37 @@ from toolloom.schemas import (
     digest,
 )
 
+if TYPE_CHECKING:
+    from toolloom.pipeline.apis.execution.mcp import Server
+
 
 @dataclass(frozen=True)
 class ExecutionSource:
-    """A source, or one file of it, where calls are executed."""
+    """A source, or one Python file of it, where calls are executed."""
 
     source: ApiSource
-    reference: str
-    file: Path | None = None  # of Python functions
+    functions: FunctionFile | None = None
 
     @property
     def by(self) -> str:
         """What an execution is said to be by."""
-        if self.file is None:
-            return f"mcp:{server_name(self.source.mcp, self.source.name)}"
-        return f"python:{self.reference}"
-
-    @property
-    def module(self) -> str:
-        """The module's dotted name, if it was not named by its file."""
-        named = self.source.path
-        return "" if named.endswith(".py") or Path(named).is_dir() else named
+        if self.functions:
+            return f"python:{self.functions.reference}"
+        return f"mcp:{server_name(self.source.mcp, self.source.name)}"
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all of it that decides what a call returns. Values of variables are not."""
         source, files = self.source, []
-        if self.file is not None:
-            files.append((self.reference, process.file_digest(self.file)))
+        if self.functions:
+            digested = commands.file_digest(self.functions.path)
+            files.append((self.functions.reference, digested))
         elif not is_address(source.mcp):
-            files += process.fingerprints(source.mcp, self.by)
+            files += commands.fingerprints(source.mcp, self.by)
         if source.prepare:
-            files += process.fingerprints(source.prepare, self.by)
+            files += commands.fingerprints(source.prepare, self.by)
         settings: dict[str, Any] = {
-            "at": source.mcp or self.reference,
+            "at": source.mcp or (self.functions and self.functions.reference),
             "environment": sorted(source.environment),
             "prepare": source.prepare,
             "time_limit": source.time_limit,
@@ -92,24 +87,11 @@ class ExecutionSource:
         }
         return digest(settings, 64)
 
-    def opened(self, allowed: frozenset[str]) -> Any:
-        """An engine: its `session` is a fresh process whose `call` executes."""
-        source = self.source
-        if self.file is None:
-            from toolloom.pipeline.apis.execution.mcp import Server  # half a second to load
+    def server(self, allowed: frozenset[str]) -> Server:
+        """What executes; of functions only those that are allowed."""
+        from toolloom.pipeline.apis.execution.mcp import Server  # half a second to load
 
-            return Server.of(source)
-        from toolloom.pipeline.apis.execution.process import Functions
-
-        return Functions(
-            self.reference,
-            self.file,
-            allowed,
-            self.module,
-            source.environment,
-            source.prepare,
-            source.time_limit,
-        )
+        return Server.of(self.source, self.functions, allowed)
 
 
 def find_place(api: Api, sources: Iterable[ApiSource]) -> ExecutionSource | None:
@@ -124,33 +106,20 @@ def place_of(api: Api, source: ApiSource) -> ExecutionSource | None:
     """
     if not executable_names(api) & set(source.execute):
         return None
-    if api.source.kind == "mcp" and source.mcp:
+    kind, wanted = api.source.kind, api.source.reference
+    if kind == "mcp" and source.mcp:
         known = server_reference(source.mcp, source.name)
-        return ExecutionSource(source, known) if api.source.reference == known else None
-    if api.source.kind == "python" and source.path and source.format in ("auto", "python"):
-        path, wanted = Path(source.path), api.source.reference
-        if path.is_dir():
-            file = _in_folder(path, wanted)
-            return ExecutionSource(source, wanted, file) if file else None
-        if reference(path) == wanted:
-            file = path if path.is_file() else find_source(source.path)
-            return ExecutionSource(source, wanted, file)
-    return None
-
-
-def _in_folder(folder: Path, wanted: str) -> Path | None:
-    """The file of a folder that records call so; the records may be anyone's."""
-    if not folder.is_absolute():
-        file = Path(wanted)
-        inside = folder in file.parents and ".." not in file.relative_to(folder).parts
-        return file if inside and file.suffix == ".py" and file.is_file() else None
-    files = [f for f in sorted(folder.rglob("*.py")) if reference(f) == wanted]
+        return ExecutionSource(source) if wanted == known else None
+    if kind != "python" or source.mcp:
+        return None
+    # The record may be anyone's: it chooses among the source's files, and is no path itself.
+    files = [file for file in commands.function_files(source) if file.reference == wanted]
     if len(files) > 1:
         raise ToolloomError(
-            f"{folder} holds {len(files)} files {wanted}, and it cannot be told which is to be "
-            "executed. Name the folder by its path from the current folder."
+            f"{source.path} holds {len(files)} files {wanted}, and it cannot be told which is to "
+            "be executed. Name the folder by its path from the current folder."
         )
-    return files[0] if files else None
+    return ExecutionSource(source, files[0]) if files else None
 
 
 LOST = failed(
@@ -318,7 +287,7 @@ class Session:
             await self._slots.enter_async_context(self.workshop.slot())
             self._holds = True
         stack = AsyncExitStack()
-        connection = await stack.enter_async_context(place.opened(allowed).session())
+        connection = await stack.enter_async_context(place.server(allowed).session())
         engine = RunningServer(connection, stack, allowed)
         self._engines[place.fingerprint] = engine
         return engine

@@ -10,7 +10,6 @@ from support import api_pools
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool, open_pool
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Api, ImportFailed, ImportReport, NothingFound, Source, StoreError
-from toolloom.schemas.api import PublicApi
 
 
 def api(name: str, reference: str = "shop.yaml", **changes: Any) -> Api:
@@ -19,17 +18,15 @@ def api(name: str, reference: str = "shop.yaml", **changes: Any) -> Api:
     return api_pools.api(name, **fields)
 
 
-def bring(pool: PoolFolder, *items: Api | PublicApi, source: str = "shop.yaml") -> ImportReport:
+def bring(pool: PoolFolder, *items: Api, source: str = "shop.yaml") -> ImportReport:
     """Import as importers do: the ledger gives the names."""
     ledger = ImportLog(source, "openapi")
 
-    def read() -> Iterator[Api | PublicApi]:
+    def read() -> Iterator[Api]:
         for item in items:
-            if isinstance(item, Api):
-                ledger.read += 1
-                name = ledger.function(item.source.operation or item.function, item.id)
-                item = item.model_copy(update={"function": name})
-            yield item
+            ledger.read += 1
+            name = ledger.function(item.source.operation or item.function, item.id)
+            yield item.model_copy(update={"function": name})
 
     return pool.add(read(), ledger)
 
@@ -103,15 +100,6 @@ def test_an_api_that_its_source_has_no_more_stays_with_a_note(pool: PoolFolder) 
     assert note == "1 APIs that the pool has from shop.yaml were not in it this time; they stay."
 
 
-def test_examples_are_kept_apart(pool: PoolFolder) -> None:
-    """Public APIs ground the API agent; one of the same name is replaced."""
-    old, new = (PublicApi(name="Rain", category="Weather", does=does) for does in ("a", "b"))
-    bring(pool, old, PublicApi(name="Sun", category="Weather", does="c"))
-    report = bring(pool, new)
-    assert [one.does for one in pool.examples()] == ["b", "c"]
-    assert (report.examples, report.imported, list(pool.apis())) == (1, 0, [])
-
-
 def files(pool: PoolFolder) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in pool.path.iterdir()}
 
@@ -181,17 +169,17 @@ DAMAGED = [b"{", b"\n", b"[]\n", b'{"name": "buy"}\n', b"\xff\n", b"[" * 99_999,
 @pytest.mark.parametrize(
     ("file", "line"),
     [
-        *((file, line) for file in ("apis.jsonl", "examples.jsonl") for line in DAMAGED),
+        *((file, line) for file in ("apis.jsonl", "imports.jsonl") for line in DAMAGED),
         *(("apis.jsonl", api("buy", **each).model_dump_json().encode()) for each in EDITED),
     ],
 )
 def test_a_damaged_line_is_named(pool: PoolFolder, file: str, line: bytes) -> None:
     """Reading and importing say which line it is, and leave the files alone."""
-    bring(pool, api("buy"), PublicApi(name="Nests", category="Birds", does="Finds nests."))
+    bring(pool, api("buy"))
     with (pool.path / file).open("ab") as lines:
         lines.write(line)
     before = files(pool)
-    read = pool.apis if file == "apis.jsonl" else pool.examples
+    read = pool.apis if file == "apis.jsonl" else pool.reports
     for work in (lambda: list(read()), lambda: bring(pool, api("sell"))):
         with pytest.raises(StoreError, match=rf"{file}, line 2: is damaged"):
             work()
@@ -214,7 +202,7 @@ def test_hostile_text_is_data(pool: PoolFolder) -> None:
     bring(pool, strange)
     assert list(pool.apis()) == [strange]
     assert sorted(path.name for path in pool.path.iterdir()) == [
-        ".lock", "apis.jsonl", "examples.jsonl", "imports.jsonl",
+        ".lock", "apis.jsonl", "imports.jsonl",
     ]  # fmt: skip
 
 

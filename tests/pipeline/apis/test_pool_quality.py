@@ -5,7 +5,7 @@ import pytest
 from support.api_pools import api
 
 from toolloom.pipeline.apis.pool import PoolFolder, open_pool
-from toolloom.pipeline.apis.pool_quality import NAMES, USUAL, count_broken, filter_pool, judge
+from toolloom.pipeline.apis.pool_quality import RULES, filter_pool, judge
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Api, Source, StoreError
 
@@ -16,7 +16,7 @@ def properties(count: int, description: str = "what it is") -> dict[str, Any]:
 
 
 def broken(*apis: Api) -> list[tuple[str, ...]]:
-    return [rules for _, rules in judge(apis, NAMES)]
+    return [rules for _, rules in judge(apis, list(RULES))]
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,9 @@ def pool(tmp_path: Path) -> PoolFolder:
 def test_a_filtered_pool_is_made_anew(pool: PoolFolder, tmp_path: Path) -> None:
     """By another filter, of the pool that it reads."""
     into = open_pool(tmp_path, "good")
-    assert filter_pool(pool, USUAL, into) == count_broken(pool)
-    assert filter_pool(pool, ["no_returns"], into).kept == 3
+    filter_pool(pool, judge(pool.apis()), into)
+    assert [api.function for api in into.apis()] == ["one", "three"]
+    filter_pool(pool, judge(pool.apis(), ["no_returns"]), into)
     assert into.digest == pool.digest
 
 
@@ -109,5 +110,5 @@ def test_a_filter_overwrites_no_other_pool(pool: PoolFolder, tmp_path: Path) -> 
     for into, why in ((other, "no filter made"), (pool, "is the pool to filter")):
         before = into.digest
         with pytest.raises(StoreError, match=why):
-            filter_pool(pool, USUAL, into)
+            filter_pool(pool, judge(pool.apis()), into)
         assert into.digest == before

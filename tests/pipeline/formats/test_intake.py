@@ -40,7 +40,7 @@ def test_namesakes_get_ids_of_their_own() -> None:
     first = take(intake, name="buy", description="Buys a book.")
     second = take(intake, name="buy", description="Buys a car.")
     ids = [api.id for api in first + second]
-    assert ids == ["Imported/shop/buy", "Imported/shop/buy (2)"]
+    assert ids == ["shop/shop/buy", "shop/shop/buy (2)"]
     assert [api.function for api in first + second] == ["buy", "buy_2"]
     assert [renamed.why for renamed in ledger.report(imported=2).renamed] == ["taken"]
 

@@ -44,7 +44,7 @@ def test_each_form_gives_the_same_function(tmp_path: Path, document: Any) -> Non
     """Nested, flat and bare entries, alone, listed or in a request, are one API."""
     assert openai_tools.fits(document)
     (api,), ledger = gather(tmp_path / "city_tools.json", document)
-    assert (api.id, api.function) == ("Imported/city tools/weather", "weather")
+    assert (api.id, api.function) == ("city tools/city tools/weather", "weather")
     assert api.parameters == SCHEMA
     assert ledger.read == 1
 

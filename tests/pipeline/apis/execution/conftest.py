@@ -17,8 +17,6 @@ def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     folder = tmp_path / "working"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    # How a process ended is waited for, however busy the machine is.
-    monkeypatch.setattr("toolloom.pipeline.apis.execution.process.GRACE", 60.0)
     yield
     assert list(folder.iterdir()) == []
     ended = lambda: not [p for p in _places_of_processes() if str(tmp_path) in p]  # noqa: E731

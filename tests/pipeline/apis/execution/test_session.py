@@ -264,11 +264,11 @@ def test_a_folder_executes_each_of_its_files(
         Path(folder, "sums.py").write_text(CODE)
 
     def workshop(path: str) -> Executions:
-        return Executions([ApiSource(path=path, execute=("put",))], None, 0)
+        return Executions([ApiSource(path=path, format="python", execute=("put",))], None, 0)
 
     api = tool("put", reference="tools/two/sums.py")
     where = workshop("tools").place(api)
-    assert where and where.file == Path("tools/two/sums.py")
+    assert where and where.functions and where.functions.path == Path("tools/two/sums.py")
     outside = tool("put", reference="tools/one/../../sums.py")
     assert not workshop("tools").executes(outside)
     assert workshop(str(tmp_path / "tools")).executes(api)

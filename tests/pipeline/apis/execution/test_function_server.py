@@ -1,8 +1,7 @@
-"""Processes of what is executed, and Python functions in real ones."""
+"""Functions of Python files behind a server of our own, in real processes."""
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import datetime as dt
 import enum
@@ -11,90 +10,45 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import prefect_loopback
-from support.waiting import wait_for
 
-from toolloom.pipeline.apis.execution import process, worker
-from toolloom.pipeline.apis.execution.process import Child, Functions
+from toolloom.pipeline.apis.execution import commands, function_server
+from toolloom.pipeline.apis.execution.commands import FunctionFile, function_files
+from toolloom.pipeline.apis.execution.mcp import Server, read_tools
 from toolloom.pipeline.apis.execution.results import Result
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.secrets import secrets_of
-from toolloom.schemas import Failure, ToolloomError
+from toolloom.schemas import Api, ApiSource, Failure, ImportFailed, ToolloomError
 
-MakeFunctions: TypeAlias = Callable[..., Functions]
-FAMILY = """
-import subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-print(child.pid, flush=True)
-sys.stdin.read()
-"""
-
-
-@asynccontextmanager
-async def started(code: str, environment: Mapping[str, str] | None = None) -> AsyncIterator[Child]:
-    """A Python process of this code, in a working folder of its own."""
-    with process.working_folder() as folder:
-        child = await Child.start([sys.executable, "-c", code], environment or {}, folder)
-        yield child
-        await child.stop(0)
-
-
-async def test_a_group_ends_as_a_whole() -> None:
-    """What a server started itself does not outlive it."""
-    async with started(FAMILY) as child:
-        inner = int(await child.receive() or 0)
-        assert _lives(inner)
-        await child.stop()
-        wait_for(lambda: not _lives(inner), "a killed process takes a moment to go")
-
-
-def _lives(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"  # ended, and not yet noticed by whoever took it in
-
-
-async def test_an_endless_line_is_no_line() -> None:
-    """A program that never ends its line does not fill our memory."""
-    async with started("import sys\nwhile True: sys.stdout.write('x' * 65536)") as child:
-        async with asyncio.timeout(60):
-            assert await child.receive() is None
-
-
-async def test_only_the_end_of_the_standard_error_is_kept() -> None:
-    """A talkative program is cut to its last words."""
-    async with started("import sys\nsys.stderr.write('blah ' * 100000 + 'goodbye')") as child:
-        assert await child.ended() == "ended with status 0"
-        assert len(child.last_words()) <= process.WORDS and child.last_words().endswith("goodbye")
-
-
-async def test_last_words_hold_no_secrets() -> None:
-    """An error message shows what a program said, without what it was handed on."""
-    says = "import os, sys; sys.exit('bad ' + os.environ['API_TOKEN'])"
-    async with started(says, {"API_TOKEN": "hush-4711"}) as child:
-        assert await child.ended() == "ended with status 1"
-        assert child.last_words() == "bad $API_TOKEN"
+MakeServer: TypeAlias = Callable[..., Server]
+SHOP = Path(__file__).parents[3] / "golden" / "apis" / "shop.py.txt"
 
 
 async def test_a_preparation_that_takes_too_long_ends() -> None:
     """`prepare` has a time limit, and the message says so."""
-    with process.working_folder() as folder, pytest.raises(ToolloomError, match="0.3 seconds"):
+    with commands.working_folder() as folder, pytest.raises(ToolloomError, match="0.3 seconds"):
         command = f"{sys.executable} -c 'import time; time.sleep(60)'"
-        await process.prepare(command, {}, folder, name="shelf", seconds=0.3)
+        await commands.prepare(command, {}, folder, name="shelf", seconds=0.3)
+
+
+async def test_last_words_hold_no_secrets() -> None:
+    """An error message shows the end of what a program said, without what it was handed on."""
+    says = "import os, sys; sys.exit(1000 * chr(98) + os.environ[chr(75) + chr(69) + chr(89)])"
+    with commands.working_folder() as folder, pytest.raises(ToolloomError) as error:
+        command = f"{sys.executable} -c '{says}'"
+        await commands.prepare(command, {"KEY": "hush-4711"}, folder, name="shelf", seconds=60)
+    assert "bbb$KEY" in str(error.value) and len(str(error.value)) < 2 * commands.WORDS
 
 
 def test_a_folder_goes_with_what_was_locked_in_it() -> None:
     """Read-only files and folders do not keep the working folder."""
-    with process.working_folder() as folder:
+    with commands.working_folder() as folder:
         (folder / "inner").mkdir()
         (folder / "inner" / "file").touch()
         os.chmod(folder / "inner", 0o500)
@@ -108,11 +62,11 @@ def test_files_of_a_command_are_named_by_their_whole_path(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shelf.py").touch()
     (tmp_path / "books").mkdir()
-    arguments = process.arguments(f"{sys.executable} shelf.py books --verbose", "shelf")
+    arguments = commands.arguments(f"{sys.executable} shelf.py books --verbose", "shelf")
     assert arguments == [sys.executable, str(tmp_path / "shelf.py"), "books", "--verbose"]
-    ((named, before),) = process.fingerprints("python shelf.py books", "shelf")
+    ((named, before),) = commands.fingerprints("python shelf.py books", "shelf")
     (tmp_path / "shelf.py").write_text("changed")
-    assert (named, before) != process.fingerprints("python shelf.py books", "shelf")[0]
+    assert (named, before) != commands.fingerprints("python shelf.py books", "shelf")[0]
 
 
 def test_secrets_are_told_by_the_names_of_variables() -> None:
@@ -133,33 +87,6 @@ def test_secrets_are_told_by_the_names_of_variables() -> None:
         "lovelace": "$DATABASE_URL",
     }
     assert next(iter(secrets_of(environment))) == "key-4711-long"
-
-
-STAYS = """
-import asyncio, os, sys
-from pathlib import Path
-from toolloom.pipeline.apis.execution.process import Child
-
-CHILD = "import os, time; os.fork(); print(os.getpid(), flush=True); time.sleep(600)"
-
-async def main():
-    child = await Child.start([sys.executable, "-c", CHILD], {}, Path.cwd())
-    print(await child.receive(), await child.receive(), flush=True)
-    await asyncio.sleep(600)
-
-asyncio.run(main())
-"""
-
-
-def test_nothing_outlives_a_killed_process() -> None:
-    """kill -9 runs none of our code; still what was started, and what that started, ends."""
-    with subprocess.Popen([sys.executable, "-c", STAYS], stdout=-1, text=True) as process:
-        assert process.stdout
-        family = [int(pid) for pid in process.stdout.readline().split()]
-        family += prefect_loopback.family(process.pid)  # the guard too
-        process.kill()
-    assert len({*family}) == 3
-    wait_for(lambda: not any(map(_lives, family)), "all of them end")
 
 
 CODE = """
@@ -218,26 +145,27 @@ ALLOWED = frozenset(re.findall(r"def (\w+)", CODE)) - {"forbidden"}
 
 
 @pytest.fixture
-def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeFunctions:
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeServer:
     """Of the file above, which may see one variable."""
     monkeypatch.setenv("SHELF_TOKEN", "hush-4711")
     file = tmp_path / "shelf.py"
     file.write_text(CODE)
 
-    def make(**changes: Any) -> Functions:
-        fields = {"name": "shelf.py", "file": file, "allowed": ALLOWED, "time_limit": 5}
-        return Functions(**{**fields, "environment": ("SHELF_TOKEN",), **changes})
+    def make(**changes: Any) -> Server:
+        file = changes.pop("file", FunctionFile(tmp_path / "shelf.py", "shelf"))
+        fields = {"path": "shelf.py", "time_limit": 5, "environment": ("SHELF_TOKEN",)}
+        return Server.of(ApiSource(**{**fields, **changes}), file, ALLOWED)
 
     return make
 
 
-async def call(functions: Functions, name: str, **arguments: Any) -> Result:
+async def call(server: Server, name: str, **arguments: Any) -> Result:
     """The one call of a session."""
-    async with functions.session() as session:
+    async with server.session() as session:
         return await session.call(name, arguments)
 
 
-async def test_values_become_json(functions: MakeFunctions) -> None:
+async def test_values_become_json(functions: MakeServer) -> None:
     """Dates, enums, dataclasses, tuples and sets have one form in JSON; async is awaited."""
     assert (await call(functions(), "add", a=2, b=3)).observation.response == 5
     assert (await call(functions(), "later", word="tea")).observation.response == "tea"
@@ -256,7 +184,7 @@ async def test_values_become_json(functions: MakeFunctions) -> None:
         ("fail", {}, Failure.TOOL_ERROR, "ValueError: no shelf in ."),
         ("add", {"b": 1}, Failure.PROTOCOL_ERROR, "missing a required argument: 'a'"),
         ("add", {"a": 1, "c": 1}, Failure.PROTOCOL_ERROR, "unexpected keyword argument 'c'"),
-        ("leave", {}, Failure.CRASH, "The process ended with status 3."),
+        ("leave", {}, Failure.CRASH, "The process has ended."),
         ("ask", {}, Failure.TOOL_ERROR, "EOFError"),
         ("much", {}, Failure.TOOL_ERROR, "longer than 4194304 bytes"),
         ("hoard", {}, Failure.TOOL_ERROR, "MemoryError"),
@@ -272,7 +200,7 @@ async def test_values_become_json(functions: MakeFunctions) -> None:
     ],
 )
 async def test_failures_are_told_apart(
-    functions: MakeFunctions, name: str, arguments: dict[str, Any], failure: Failure, error: str
+    functions: MakeServer, name: str, arguments: dict[str, Any], failure: Failure, error: str
 ) -> None:
     """A function that raises, wrong arguments, an end and a forbidden name each differ."""
     result = await call(functions(), name, **arguments)
@@ -280,15 +208,7 @@ async def test_failures_are_told_apart(
     assert error in str(result.observation.error)
 
 
-async def test_the_worker_holds_the_list_of_what_may_run_too(functions: MakeFunctions) -> None:
-    """A name that reached the worker all the same is refused there."""
-    async with functions().session() as session:
-        order = {"call": "forbidden", "arguments": {}, "seconds": 1}
-        answer = await session._ask(order, 5)
-    assert answer == {"refused": "There is no function forbidden that may be called."}
-
-
-async def test_a_function_that_forks_answers_once(functions: MakeFunctions) -> None:
+async def test_a_function_that_forks_answers_once(functions: MakeServer) -> None:
     """The child comes back from the function too; it is not heard, nor ever takes a call."""
     async with functions().session() as session:
         for _ in range(5):
@@ -296,21 +216,18 @@ async def test_a_function_that_forks_answers_once(functions: MakeFunctions) -> N
             assert (await session.call("add", {"a": 2})).observation.response == 2
 
 
-async def test_a_file_that_never_loads_ends_by_itself(tmp_path: Path) -> None:
-    """Nobody may be left to end it: the worker bounds the time of loading too."""
+def test_a_file_that_never_loads_ends_by_itself(tmp_path: Path) -> None:
+    """Nobody may be left to end it: the server bounds the time of loading too."""
     file = tmp_path / "endless.py"
     file.write_text("while True: pass")
-    child = await Child.start([sys.executable, str(worker.__file__)], {}, tmp_path)
-    where = {"file": str(file), "first": [], "last": [], "allowed": []}
-    await child.send(json.dumps({**where, "seconds": 1 - worker.SLACK}))
-    async with asyncio.timeout(60):
-        assert await child.receive() is None
-    assert (await child.ended()).startswith("ended by signal")
-    await child.stop()
+    settings = {"file": str(file), "first": [], "last": [], "allowed": [], "seconds": 1}
+    settings["start"] = 1 - function_server.SLACK
+    command = [sys.executable, str(function_server.__file__), json.dumps(settings)]
+    assert subprocess.run(command, timeout=60, stdin=subprocess.DEVNULL).returncode < 0
 
 
 async def test_each_session_is_fresh_and_sees_no_variables(
-    functions: MakeFunctions, monkeypatch: pytest.MonkeyPatch
+    functions: MakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory, folder and environment are new; only a variable that is named is there."""
     monkeypatch.setenv("SECRET_KEY", "hush")
@@ -323,22 +240,23 @@ async def test_each_session_is_fresh_and_sees_no_variables(
             assert (await session.call("count", {})).observation.response == [2, 2]
 
 
-async def test_sets_come_in_the_same_order_each_time(functions: MakeFunctions) -> None:
+async def test_sets_come_in_the_same_order_each_time(functions: MakeServer) -> None:
     """Hashes are seeded alike in every process, or no call over sets could be repeated."""
     first, second = [await call(functions(), "mixed") for _ in range(2)]
     assert first == second
 
 
-async def test_a_module_is_loaded_by_its_name(functions: MakeFunctions) -> None:
+async def test_a_module_is_loaded_by_its_name(tmp_path: Path) -> None:
     """A dotted name is a module of a package, with the package's own imports."""
-    folder = functions().file.parent / "library"
+    folder = tmp_path / "library"
     folder.mkdir()
     (folder / "__init__.py").write_text("from .tools import greet")
     (folder / "words.py").write_text("GREETING = 'hello'")
     (folder / "tools.py").write_text("from .words import GREETING\ndef greet(): return GREETING")
     for module, file in [("library.tools", "tools.py"), ("library", "__init__.py")]:
-        named = {"module": module, "file": folder / file, "allowed": frozenset({"greet"})}
-        assert (await call(functions(**named), "greet")).observation.response == "hello"
+        named = FunctionFile(folder / file, module, module)
+        server = Server.of(ApiSource(path=module), named, frozenset({"greet"}))
+        assert (await call(server, "greet")).observation.response == "hello"
 
 
 @pytest.mark.parametrize(
@@ -347,18 +265,147 @@ async def test_a_module_is_loaded_by_its_name(functions: MakeFunctions) -> None:
         ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
         ("def half(:", "SyntaxError"),
         ("import sys; sys.exit(4)", "SystemExit: 4"),
-        ("import os; os._exit(4)", "ended with status 4"),
+        ("import os; os._exit(4)", "ended before it began"),
     ],
 )
 async def test_a_file_that_cannot_be_loaded_stops_the_run(
-    functions: MakeFunctions, code: str, error: str
+    functions: MakeServer, tmp_path: Path, code: str, error: str
 ) -> None:
     """That is no observation of a call: the message names the file and what is wrong."""
-    functions().file.write_text(code)
-    with pytest.raises(ToolloomError, match="shelf.py cannot be loaded") as stopped:
+    (tmp_path / "shelf.py").write_text(code)
+    with pytest.raises(ToolloomError, match="functions of shelf.py cannot be used") as stopped:
         async with functions().session():
             pass
     assert error in str(stopped.value)
+
+
+async def described(path: Path, code: str) -> tuple[dict[str, Api], ImportLog]:
+    """The APIs of a file of this code, by their operations."""
+    path.write_text(code)
+    ledger = ImportLog(path.name)
+    (file,) = function_files(ApiSource(path=str(path)))
+    found = await read_tools(Server.of(ApiSource(path=str(path)), file), ledger)
+    return {api.source.operation: api for api in found}, ledger
+
+
+async def test_signatures_and_docstrings_become_apis(tmp_path: Path) -> None:
+    """Names, hints, defaults and texts of a function are all kept; nothing is called."""
+    found, log = await described(tmp_path / "book_shop.py", SHOP.read_text())
+    api = found["order"]
+    assert (api.id, api.function) == ("book shop/book shop/book_shop.order", "order")
+    assert api.description == "Order an item. It is sent at once."
+    assert api.required == ("item", "note")
+    assert api.properties["item"] == {
+        "type": "string",
+        "description": "What to order, by its name.",
+    }
+    assert api.properties["size"] == {"type": "string", "enum": ["s", "l"], "default": "s"}
+    assert api.properties["when"] == {"type": ["string", "null"], "format": "date"}
+    assert api.properties["gift"]["description"] == "Wrap it."
+    assert api.returns is not None and api.returns["description"] == "Prices by part."
+    assert (api.source.kind, api.source.reference) == ("python", "book_shop.py")
+    assert log.format == "python"
+
+
+STYLES = {
+    "numpy": """
+    Parameters
+    ----------
+    first : str
+        The colour to begin with.
+    parts : int, optional
+        How many parts of it.
+
+    Returns
+    -------
+    str
+        The new colour.
+""",
+    "sphinx": """
+    .. deprecated:: 2.0
+
+    :param str first: The colour to begin with.
+    :param parts: How many parts of it.
+    :type parts: int
+    :returns: The new colour.
+    :rtype: str
+""",
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+async def test_styles_of_docstrings(tmp_path: Path, style: str) -> None:
+    """NumPy's and Sphinx's style give descriptions, and types where there are no hints."""
+    code = f'def mix(first, parts=2):\n    """Mix colours.\n{STYLES[style]}    """\n'
+    found, _ = await described(tmp_path / "colours.py", code)
+    api = found["mix"]
+    assert api.description == "Mix colours."
+    assert api.properties["first"] == {
+        "type": "string",
+        "description": "The colour to begin with.",
+    }
+    assert api.properties["parts"]["default"] == 2
+    assert api.returns == {"type": "string", "description": "The new colour."}
+    assert api.deprecated is (style == "sphinx")
+
+
+ODD = """
+from __future__ import annotations
+import os
+from typing import TYPE_CHECKING
+from warnings import catch_warnings
+if TYPE_CHECKING:
+    from nowhere import Nothing
+class Shop:
+    def sell(self): ...
+def _hidden(): ...
+def nameless(item, /): ...
+def many(*items, **others): ...
+def lost(key: Nothing, default=object()): ...
+def schema(copy: int, _odd: str = "half \\ud83d"): ...
+def hints(call: type[os.PathLike], where: dict[str, list[Shop]]): ...
+"""
+
+
+async def test_what_is_no_api_is_told(tmp_path: Path) -> None:
+    """Methods and arguments without a name are skipped; what no schema can say is left open."""
+    found, log = await described(tmp_path / "odd.py", ODD)
+    assert set(found) == {"many", "lost", "schema", "hints"}
+    assert {s.what for s in log.report(imported=4).skipped} == {"odd.Shop.sell", "odd.nameless"}
+    assert set(found["schema"].properties) == {"copy", "_odd"}
+    assert found["lost"].properties == {"key": {}, "default": {}}
+    cut = {(c.api.rpartition(".")[2], c.place) for c in log.report(imported=4).cut}
+    assert ("many", "parameters.*items") in cut and ("hints", "parameters.where") in cut
+
+
+async def test_exports_decide(tmp_path: Path) -> None:
+    """With `__all__`, what it names is public and nothing else is."""
+    code = "from os import getcwd\n__all__ = ['_a', 'getcwd']\ndef _a(): ...\ndef b(): ...\n"
+    assert set((await described(tmp_path / "shop.py", code))[0]) == {"_a", "getcwd"}
+    found, log = await described(tmp_path / "empty.py", "")
+    assert not found and "no functions are defined" in log.report(imported=0).notes[0]
+
+
+def test_a_module_is_found_without_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dotted name leads to its file, that of Python's own modules too; a folder is Python's
+    only where its format says so."""
+    folder = tmp_path / "loomshop" / "parts"
+    folder.mkdir(parents=True)
+    (tmp_path / "loomshop" / "__init__.py").write_text("raise SystemExit('never run')")
+    (folder / "dyes.py").touch()
+    monkeypatch.chdir(tmp_path)
+    for name, path in [("loomshop.parts.dyes", "loomshop/parts/dyes.py"), ("os", os.__file__)]:
+        (found,) = function_files(ApiSource(path=name))
+        assert found.path == tmp_path / path and found.reference == found.named == name
+    assert "loomshop" not in sys.modules
+    assert function_files(ApiSource(path="loomshop")) == []
+    files = function_files(ApiSource(path="loomshop", format="python"))
+    assert [file.named for file in files] == ["loomshop", "parts.dyes"]
+    for nothing in ("sys", "loomshop.none", "loom_none", "loomshop.parts.dyes.more"):
+        with pytest.raises(ImportFailed, match=f"There is no {nothing}"):
+            function_files(ApiSource(path=nothing))
 
 
 class Size(enum.IntEnum):
@@ -394,7 +441,7 @@ RESULTS = st.recursive(
 @given(RESULTS)
 def test_what_json_can_hold_is_written_and_read_back(value: Any) -> None:
     """A result is plain JSON: what is read back equals what was sent."""
-    sent = worker.plain(value)
+    sent = function_server.plain(value)
     assert json.loads(json.dumps(sent, allow_nan=False)) == sent
 
 
@@ -409,9 +456,13 @@ CIRCLE.append(CIRCLE)
 def test_what_json_cannot_hold_is_refused(value: Any) -> None:
     """Nothing is written as text that merely looks like a value; a circle ends at some level."""
     with pytest.raises((TypeError, ValueError)):
-        worker.plain(value)
+        function_server.plain(value)
 
 
 def test_values_of_classes_of_their_own_are_plain() -> None:
     """A subclass of a plain type is written by its value, not by its own words."""
-    assert worker.plain([Size.SMALL, Name("Ada"), dt.timedelta(minutes=1)]) == [1, "Ada", 60.0]
+    assert function_server.plain([Size.SMALL, Name("Ada"), dt.timedelta(minutes=1)]) == [
+        1,
+        "Ada",
+        60.0,
+    ]

@@ -1,0 +1,216 @@
+"""What a recipe names to be run: commands, Python files and modules, and the folder they run in.
+
+Each starts in a fresh folder and sees only the variables that are named. Not a sandbox: it may do
+what its user may do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import IO, Any
+
+from toolloom.pipeline.formats.intake import reference
+from toolloom.pipeline.store.secrets import secrets_of
+from toolloom.schemas import ApiSource, ImportFailed, ToolloomError
+
+WORDS = 500  # characters of a program's standard error that an error message shows
+
+
+def arguments(command: str, name: str) -> list[str]:
+    """A command as a list, found and without a shell. Raises ToolloomError.
+
+    It will run in another folder: a program or a file that is named by its place relative to the
+    current folder is named by its whole path from here on.
+    """
+    first, *rest = _split(command, name)
+    beside = str(Path(sys.executable).parent)
+    found = shutil.which(first) or shutil.which(first, path=beside)
+    if found is None:
+        raise ToolloomError(
+            f"{name}: there is no program `{first}` on the PATH or in {beside}. "
+            "Install it, or give its whole path."
+        )
+    return [os.path.abspath(found), *(os.path.abspath(r) if _is_file(r) else r for r in rest)]
+
+
+def fingerprints(command: str, name: str) -> list[tuple[str, str]]:
+    """The files a command names, with the SHA-256 of each: what is executed depends on them."""
+    return [(part, file_digest(Path(part))) for part in _split(command, name) if _is_file(part)]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file. Raises ToolloomError."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ToolloomError(
+            f"{path}: cannot be read ({error.strerror or error}), and what is executed depends "
+            "on it. Give it back, or take it out of the recipe."
+        ) from error
+
+
+def handed_on(names: Sequence[str], name: str) -> dict[str, str]:
+    """The variables a source names. Raises ToolloomError for one that is not set."""
+    unset = [n for n in names if n not in os.environ]
+    if unset:
+        raise ToolloomError(
+            f"{name}: `environment` names {', '.join(unset)}, which is not set. "
+            "Set it, or take it out of the recipe."
+        )
+    return {n: os.environ[n] for n in names}
+
+
+def _split(command: str, name: str) -> list[str]:
+    try:
+        parts = shlex.split(command)
+    except ValueError as error:
+        raise ToolloomError(f"{name}: its command cannot be read ({error}).") from error
+    if not parts:
+        raise ToolloomError(f"{name}: its command is empty. Give a program.")
+    return parts
+
+
+def _is_file(part: str) -> bool:
+    """Whether it is the path of a file. A folder's name means one in the working folder."""
+    try:
+        return os.path.isfile(part)
+    except ValueError:  # such as a null byte
+        return False
+
+
+@dataclass(frozen=True)
+class FunctionFile:
+    """A Python file whose functions a recipe names. Nothing here imports it."""
+
+    path: Path
+    named: str  # what its functions are named after, such as `tools.weather`
+    module: str = ""  # its dotted name, if that was given in place of a file
+
+    @property
+    def reference(self) -> str:
+        """What records call it."""
+        return self.module or reference(self.path)
+
+
+def function_files(source: ApiSource) -> list[FunctionFile]:
+    """The Python files that a source is; none if it is something else. Raises ImportFailed.
+
+    A folder is one only where its format says so, as describing a file runs it.
+    """
+    path, python = Path(source.path), source.format == "python"
+    if source.mcp or not (python or source.format == "auto"):
+        return []
+    if path.is_dir():
+        files = sorted(path.rglob("*.py")) if python else []
+        inside = [f.relative_to(path).with_suffix("") for f in files]
+        names = [".".join(p for p in i.parts if p != "__init__") or path.name for i in inside]
+        hidden = [any(part.startswith(".") for part in i.parts) for i in inside]
+        found = zip(files, names, hidden, strict=True)
+        return [FunctionFile(f, name) for f, name, unseen in found if not unseen]
+    if path.is_file():
+        return [FunctionFile(path, path.stem)] if python or path.suffix == ".py" else []
+    if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", source.path) and path.suffix not in DATA:
+        return [FunctionFile(find_module(source.path), source.path, source.path)]
+    return []
+
+
+DATA = (".json", ".jsonl", ".yaml", ".yml", ".py", ".txt", ".md")  # no names of modules
+
+
+def find_module(dotted: str) -> Path:
+    """The file of a module, the working folder first. Imports nothing. Raises ImportFailed."""
+    top, *inner = dotted.split(".")
+    spec = PathFinder.find_spec(top, [os.getcwd(), *sys.path]) or importlib.util.find_spec(top)
+    for part in inner:
+        folders = list(spec.submodule_search_locations or ()) if spec else []
+        spec = PathFinder.find_spec(part, folders)
+    if spec is None or not spec.origin or not os.path.isfile(spec.origin):
+        raise ImportFailed(
+            f"There is no {dotted}, neither a file or folder in {os.getcwd()} nor a Python module. "
+            "Name one that exists."
+        )
+    return Path(spec.origin)
+
+
+@contextlib.contextmanager
+def working_folder() -> Iterator[Path]:
+    """A fresh folder, removed afterwards with all that was put into it."""
+    made = tempfile.mkdtemp(prefix="toolloom-")
+    try:
+        yield Path(made).resolve()
+    finally:
+        shutil.rmtree(made, onerror=_unlock)
+
+
+def _unlock(act: Any, path: str, _: Any) -> None:
+    """What was made read-only is removed all the same."""
+    with contextlib.suppress(OSError):
+        os.chmod(os.path.dirname(path), 0o700)
+        os.chmod(path, 0o700)
+        act(path)
+
+
+async def prepare(
+    command: str, environment: Mapping[str, str], folder: Path, *, name: str, seconds: float
+) -> None:
+    """Run a source's `prepare` in a fresh folder. Raises ToolloomError if it fails."""
+    argv = arguments(command, name)
+    program = f"`{Path(argv[0]).name}`"  # its arguments may hold secrets
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=errors,
+                env=dict(environment),
+                cwd=folder,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ToolloomError(
+                f"{name}: {program} cannot be started ({error.strerror or error}). "
+                "Check that it is a program for this machine."
+            ) from error
+        try:
+            async with asyncio.timeout(seconds):
+                status = await process.wait()
+        except TimeoutError as error:
+            raise ToolloomError(
+                f"{name}: its `prepare` ({program}) took longer than {seconds:g} seconds. "
+                "Make it shorter, or raise `time_limit`."
+            ) from error
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+        if status:
+            words = last_words(errors, environment) or "it says nothing"
+            raise ToolloomError(
+                f"{name}: its `prepare` ({program}) failed with status {status}: {words}. "
+                "It runs in a fresh folder and sees only the variables named in `environment`."
+            )
+
+
+def last_words(errors: IO[bytes], environment: Mapping[str, str]) -> str:
+    """The end of what a program wrote to its standard error, without secrets it was handed on."""
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - 4 * WORDS))
+    words = errors.read().decode("utf-8", "replace").strip()
+    for secret, shown in secrets_of(environment).items():
+        words = words.replace(secret, shown)
+    return words[-WORDS:]
