@@ -1,86 +1,95 @@
-"""What the notebook opens: a version with its rejected records, and what curators say of them.
+"""What the notebook of rejected samples opens: a table of them, a viewer, and curators' marks.
 
-Its tables are pandas', its charts Sections, its viewer a dialogue as the report shows it, with
-Jupyter widgets (an extra) around it.
+Marks are lines of `<outputs>/datasets/<name>/judgements.jsonl`, beside the versions, which never
+change. The last mark of a curator on a record counts; its key is made of id, stage and content, so
+that it holds in each version that still has the record.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import getpass
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
+from pydantic import Field
 
+from toolloom import prompts
 from toolloom.pipeline.pages.dialogue import dialogue_html
-from toolloom.pipeline.pages.judgements import (
-    API_BANK,
-    Judgement,
-    Judgements,
-    Marks,
-    Precision,
-    precision,
-)
 from toolloom.pipeline.pages.reading import readable
-from toolloom.pipeline.pages.rejections import (
-    Neighbour,
-    Neighbourhood,
-    RejectedSample,
-    counts,
-    frame,
-    known_column,
-    over_versions,
-    rows_of,
-    whole,
-)
-from toolloom.pipeline.pages.report import chart, share
-from toolloom.pipeline.render.html import Drawn, notebook_html, visible
-from toolloom.pipeline.render.section import Bar, Label, Section
+from toolloom.pipeline.render.html import notebook_html, visible
+from toolloom.pipeline.store.files import read_lines, read_records, record_line, write_lines
+from toolloom.pipeline.store.locks import hold
 from toolloom.pipeline.store.sync import local_outputs
-from toolloom.pipeline.store.version import Version, dotted, find_version, numbers
-from toolloom.schemas import NothingFound, ToolloomError
+from toolloom.pipeline.store.version import PARTS, Version, dotted, find_version, numbers
+from toolloom.schemas import JsonObject, NothingFound, Record, ToolloomError, digest
+from toolloom.schemas.splits import api_id, need_of, needed
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pandas.io.formats.style import Styler
 
-MOST_PARTS = 7  # of a bar; the rest is one part
-ALL, UNMARKED, AGREE, DISAGREE = "all", "not marked", "agree", "disagree"
-MARKED = (ALL, UNMARKED, AGREE, DISAGREE)
-NEAR = {"API": "calls the same API", "category": "is of the same category", "": "is the nearest"}
 FILTERS = ("agent", "reason", "check", "model", "ability", "category", "prompt", "split")
+MANY = " · "  # between the categories, or the prompts, of one record
+KEPT = 400  # characters of a text in the table
+MOST = 10_000  # accepted dialogues among which the nearest one is sought
+INNER = ("findings", "record", "dialogue", "verdict", "flags", "provenance")  # columns of JSON
+Z = 1.959963984540054  # of the normal distribution, for 95 %
+
+
+class Judgement(Record):
+    """A curator's mark on a rejected record."""
+
+    key: str
+    id: str
+    stage: str
+    agent: str
+    reason: str
+    version: str
+    agrees: bool | None = Field(description="Rightly rejected? None: the mark is taken back.")
+    note: str = ""
+    curator: str
+    time: dt.datetime
 
 
 def newest_dataset(outputs: Path) -> str:
     """The dataset whose latest version was published last. Raises NothingFound."""
-    published: list[tuple[float, str]] = []
-    for folder in (outputs / "datasets").glob("*"):
-        if known := numbers(folder):
-            manifest = folder / dotted(known[-1]) / "manifest.json"
-            time = manifest.stat().st_mtime if manifest.exists() else 0.0
-            published.append((time, folder.name))
-    if not published:
+    latest = [
+        (manifest.stat().st_mtime, folder.name)
+        for folder in (outputs / "datasets").glob("*")
+        for number in numbers(folder)[-1:]
+        if (manifest := folder / dotted(number) / "manifest.json").exists()
+    ]
+    if not latest:
         raise NothingFound(
             f"There is no dataset in {outputs / 'datasets'}. `toolloom run RECIPE` makes one; "
             "--outputs names another folder."
         )
-    return max(published)[1]
+    return max(latest)[1]
 
 
 def open_dataset(outputs: str | Path = "outputs", name: str = "", curator: str = "") -> Inspection:
     """The newest version of a dataset (or `name/1.2.0`); of the newest one, if none is named.
 
-    `curator`: who marks; else who is logged in. Raises NothingFound, StoreError.
+    `curator`: who marks; else TOOLLOOM_CURATOR, else who is logged in. Raises NothingFound,
+    StoreError.
     """
     import pandas as pd
 
     pd.set_option("display.html.use_mathjax", False)  # two prices are no formula
+    pd.set_option("styler.html.mathjax", False)
     folder = local_outputs(outputs)
     version = find_version(folder, name or newest_dataset(folder))
-    names = (curator, os.environ.get("TOOLLOOM_CURATOR", ""), _user())
-    return Inspection(version, next(filter(None, map(str.strip, names)), "curator"))
+    try:
+        user = curator or os.environ.get("TOOLLOOM_CURATOR", "") or getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        user = "curator"
+    return Inspection(version, user.strip() or "curator")
 
 
 def show(*things: object) -> None:
@@ -90,377 +99,292 @@ def show(*things: object) -> None:
     display(*things)  # type: ignore[no-untyped-call]
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return "curator"
+def whole(version: Version, config: str, split: str, index: int) -> JsonObject:
+    """A row of `rejected` or `samples` with all it holds. Raises StoreError."""
+    import pyarrow.dataset
+
+    files = [str(path) for path in version.files(config, split)]
+    with readable(version, {"id": f"{index} of {config}/{split}"}):
+        row = pyarrow.dataset.dataset(files, format="parquet").take([index]).to_pylist()[0]
+    return {key: version.parsed(row, key) if key in INNER else row[key] for key in row}
 
 
 class Inspection:
-    """A version's rejected records: tables, charts, a viewer, and the precision of rejections."""
+    """A version's rejected records as a table, and what curators say of them."""
 
     def __init__(self, version: Version, curator: str) -> None:
-        self.version = version
-        self.curator = curator
-        self.rows = rows_of(version)
-        self.judgements = Judgements(version.path.parent)
-
-    def __repr__(self) -> str:
-        splits = self.version.told("splits").values()
-        accepted, rejected = sum(split["rows"] for split in splits), len(self.rows)
-        label = self.version.label
-        return f"{label}: {accepted:,} dialogues accepted, {rejected:,} records rejected"
+        self.version, self.curator = version, curator
+        self.marks_file = version.path.parent / "judgements.jsonl"
 
     @cached_property
-    def neighbourhood(self) -> Neighbourhood:
-        return Neighbourhood(self.version)
+    def rows(self) -> pd.DataFrame:
+        """A line for each rejected record. `category` and `prompt` may hold several values."""
+        import pandas as pd
+
+        lines = [
+            self._line(split, index, row)
+            for split in self.version.splits("rejected")
+            for index, row in enumerate(self.version.rows("rejected", split))
+        ]
+        names = ("id", "stage", *FILTERS, "detail", "text", "key", "index", "apis")
+        return pd.DataFrame(lines, columns=names).sort_values("key", ignore_index=True)
+
+    def _line(self, split: str, index: int, row: JsonObject) -> JsonObject:
+        with readable(self.version, row):
+            record, findings = (self.version.parsed(row, name) for name in ("record", "findings"))
+            need, dialogue = need_of(record), record.get("dialogue", record)
+            # What checks or curation reject is a finished dialogue: the work of its writer.
+            made = dialogue.get("provenance") if "messages" in dialogue else None
+            maker = (made or self.version.parsed(row, "provenance") or [{}])[-1]
+            steps = (*needed(need), *(record.get("seed") or {}).get("steps", ()), record)
+            categories = (one.get("category") for one in steps)
+            said = {name: row[name] for name in ("id", "stage", "agent", "reason", "detail")}
+            shown = {
+                **said,
+                "detail": row["detail"][:KEPT],
+                "split": split,
+                "model": maker.get("model"),
+                "check": findings[0]["check"] if findings else "answer",  # as it was read
+                "ability": need.get("ability"),
+                "text": request_of(record)[:KEPT],
+                "category": MANY.join(dict.fromkeys(filter(None, categories))),
+                "prompt": MANY.join(map(_prompt_name, maker.get("prompts") or ())),
+            }
+            return {
+                **{name: visible(value or "–") for name, value in shown.items()},
+                "key": digest([said, findings, record], 16),
+                "index": index,
+                "apis": {*map(api_id, needed(need))},
+            }
+
+    def by(self, column: str) -> Styler:
+        """Rejected records by what they have in a column, the most frequent first."""
+        if column not in (*FILTERS, "stage"):
+            raise NothingFound(f"There is no column {column!r}: {', '.join(FILTERS)}, stage.")
+        counts = self.rows[column].str.split(MANY).explode().value_counts()
+        counts = counts.rename("records").to_frame()
+        return _harmless(counts.style.bar(subset=["records"], color="#e9b8a4", vmin=0))
+
+    def versions(self) -> pd.DataFrame:
+        """Rejected records by version and reason, as the manifests tell them."""
+        import pandas as pd
+
+        folder, found = self.version.path.parent, {}
+        for name in map(dotted, numbers(folder)[-24:]):
+            splits = find_version(folder, str(folder / name)).told("splits").values()
+            found[name] = pd.DataFrame([split["reasons"] for split in splits]).sum()
+        return pd.DataFrame(found).T.fillna(0).astype(int).rename_axis("version")
 
     @property
-    def marks(self) -> Marks:
-        """As they are on the disk now: another curator may be at work."""
-        return self.judgements.read()
+    def marks(self) -> dict[str, dict[str, Judgement]]:
+        """The marks that count, by record and curator. Others may be adding to them."""
+        found: dict[str, dict[str, Judgement]] = {}
+        if self.marks_file.exists():
+            for mark in read_records(self.marks_file, Judgement):
+                found.setdefault(mark.key, {})[mark.curator] = mark
+        return {
+            key: {who: mark for who, mark in marks.items() if mark.agrees is not None}
+            for key, marks in found.items()
+        }
 
-    def splits(self) -> pd.DataFrame:
-        """Dialogues accepted and records rejected by split, as the manifest tells them."""
-        import pandas as pd
-
-        splits = self.version.told("splits").items()
-        lines = [(name, split["rows"], split["rejected"]) for name, split in splits]
-        lines.append(("all", sum(line[1] for line in lines), sum(line[2] for line in lines)))
-        return pd.DataFrame(lines, columns=["split", "accepted", "rejected"]).set_index("split")
-
-    def records(self) -> pd.DataFrame:
-        """All rejected records, a line each, to filter and group as one likes."""
-        return frame(self.rows)
-
-    def table(self, column: str) -> pd.DataFrame:
-        """Rejected records by what they have in a column, with their share of all."""
-        import pandas as pd
-
-        numbers_by = counts(self.rows, known_column(column))
-        shares = [f"{count / len(self.rows):.1%}" for count in numbers_by.values()]
-        lines = {"records": list(numbers_by.values()), "share": shares}
-        return pd.DataFrame(lines, index=pd.Index(list(numbers_by), name=column))
-
-    def plot(self, column: str) -> Drawn:
-        title = f"Rejected records of {self.version.label} by {column}"
-        by_value = counts(self.rows, known_column(column))
-        return Drawn(chart(title, by_value, len(self.rows), kind="bad"))
-
-    def versions(self, column: str = "reason") -> pd.DataFrame:
-        """Rejected records by version and what they have in a column, the commonest first."""
-        import pandas as pd
-
-        by_version = over_versions(self.version.path.parent, known_column(column))
-        table = pd.DataFrame.from_dict(by_version, orient="index").fillna(0).astype(int)
-        commonest = table.sum().sort_values(ascending=False, kind="stable").index
-        return table[commonest].rename_axis("version")
-
-    def plot_versions(self, column: str = "reason") -> Drawn:
-        """A bar for each version, in parts; the commonest parts have colours of their own."""
-        by_version = over_versions(self.version.path.parent, known_column(column))
-        title = f"Rejected records of {self.version.name} by version and {column}"
-        return Drawn(stacked(title, by_version))
-
-    def precisions(self, column: str | None = None, agent: str | None = None) -> list[Precision]:
-        """The precision by a column, or over all; of the work of one agent, or of all."""
-        chosen = [row for row in self.rows if agent in (None, row.agent)]
-        return precision(chosen, self.marks, known_column(column) if column else None)
-
-    def precision(self, column: str | None = None, agent: str | None = None) -> pd.DataFrame:
-        """`precisions` as a table, with 95 % intervals."""
-        import pandas as pd
-
-        lines: list[Sequence[str | int]] = []
-        for one in self.precisions(column, agent):
-            shares = ("",) * 3 if one.share is None else (one.share, *one.interval)
-            cells = [f"{part:.0%}" if isinstance(part, float) else part for part in shares]
-            lines.append((one.group, one.rejected, one.judged, one.agreed, one.tied, *cells))
-        figures = ("rejected", "judged", "agreed", "undecided", "precision", "from", "to")
-        head = [column or "rejections", *figures]
-        return pd.DataFrame(lines, columns=head).set_index(head[0])
-
-    def plot_precision(self, column: str | None = None, agent: str | None = None) -> Drawn:
-        whose = f"the {agent}" if agent else "all agents"
-        title = f"Rightly rejected, as curators see it: {whose}{f', by {column}' if column else ''}"
-        return Drawn(intervals(title, self.precisions(column, agent)))
-
-    def against_api_bank(self) -> str:
-        """The tester's precision beside API-Bank's, in a sentence."""
-        lost = self.marks.damaged
-        also = f" {lost} damaged lines of {self.judgements.path.name} are passed over."
-        return self._beside_api_bank() + (also if lost else "")
-
-    def _beside_api_bank(self) -> str:
-        tester = next(iter(self.precisions(agent="tester")), None)
-        if tester is None or tester.share is None:
-            return f"Nothing that the tester rejected is judged yet (API-Bank: {API_BANK:.0%})."
-        low, high = tester.interval
-        side = "below" if low > API_BANK else "above" if high < API_BANK else "within"
-        return (
-            f"Of {tester.judged} judged rejections of the tester {tester.agreed} are right: "
-            f"{tester.share:.0%}, with 95% confidence {low:.0%} to {high:.0%}. "
-            f"API-Bank's {API_BANK:.0%} lies {side} that."
+    def mark(self, row: Any, agrees: bool | None, note: str = "") -> Judgement:
+        """Keep a mark; it is on the disk when this returns. Raises StoreError."""
+        named = {name: row[name] for name in ("key", "id", "stage", "agent", "reason")}
+        mark = Judgement(
+            **named,
+            version=self.version.number,
+            agrees=agrees,
+            note=visible(note.strip()),
+            curator=visible(self.curator),
+            time=dt.datetime.now(dt.UTC).replace(microsecond=0),
         )
+        with hold(self.marks_file.with_name(".judgements.lock")):
+            before = [*read_lines(self.marks_file)] if self.marks_file.exists() else []
+            write_lines(self.marks_file, [*before, record_line(mark)])
+        return mark
 
-    def viewer(self, **filters: str) -> Viewer:
-        """Read records one by one, and mark them. `filters`: a column with a value."""
-        return Viewer(self, filters)
+    def precision(self, column: str = "agent") -> Styler:
+        """Of what was rejected and judged, how much is rightly rejected, with 95 % intervals.
+
+        Equal records count once, a tie of curators not at all.
+        """
+        import pandas as pd
+
+        verdicts = {}
+        for key, marks in self.marks.items():
+            votes = [mark.agrees for mark in marks.values()]
+            if 2 * sum(map(bool, votes)) != len(votes):
+                verdicts[key] = 2 * sum(map(bool, votes)) > len(votes)
+        lines, rows = [], self.rows.drop_duplicates("key")
+        groups = rows.assign(group=rows[column].str.split(MANY)).explode("group").groupby("group")
+        for group, keys in groups["key"]:
+            judged = [verdicts[key] for key in keys if key in verdicts]
+            low, high = wilson(sum(judged), len(judged))
+            share = f"{sum(judged) / len(judged):.0%}" if judged else ""
+            span = f"{low:.0%} to {high:.0%}" if judged else ""
+            lines.append((group, len(keys), len(judged), sum(judged), share, span))
+        head = (column, "rejected", "judged", "rightly", "precision", "95 % interval")
+        return _harmless(pd.DataFrame(lines, columns=head).set_index(column).style)
+
+    def nearest(self, row: Any) -> JsonObject | None:
+        """The accepted dialogue whose request is most like a record's, of the same APIs if any."""
+        from rapidfuzz import fuzz
+
+        same = [one for one in self._accepted if one[3] & row["apis"]] or self._accepted
+        if not same:
+            return None
+        best = max(same, key=lambda one: (fuzz.token_sort_ratio(row["text"], one[2]), one[:2]))
+        stored = whole(self.version, "samples", *best[:2])
+        return {part: stored[part] for part in ("id", *PARTS)}
+
+    @cached_property
+    def _accepted(self) -> list[tuple[str, int, str, set[str]]]:
+        """Split, number, request and APIs of accepted dialogues."""
+        return [*self._requests()]
+
+    def _requests(self) -> Iterator[tuple[str, int, str, set[str]]]:
+        for split in self.version.splits("samples"):
+            for index, row in enumerate(self.version.rows("samples", split)):
+                if index == MOST:
+                    break
+                dialogue = self.version.parsed(row, "dialogue")
+                apis = {*map(api_id, needed(need_of(dialogue)))}
+                yield split, index, request_of(dialogue)[:KEPT], apis
+
+    def viewer(self) -> Any:
+        """Read records one at a time and mark them: Jupyter widgets."""
+        return Viewer(self).box
 
 
-def stacked(title: str, by_group: Mapping[str, Mapping[str, int]]) -> Section:
-    """A bar for each group; parts that are rare are one."""
-    sums: dict[str, int] = {}
-    for parts in by_group.values():
-        for part, count in parts.items():
-            sums[part] = sums.get(part, 0) + count
-    ranked = sorted(sums, key=lambda part: (-sums[part], part))
-    named, others = ranked[:MOST_PARTS], ranked[MOST_PARTS:]
-    most = max((sum(parts.values()) for parts in by_group.values()), default=0)
-    rows = []
-    for group, parts in by_group.items():
-        lengths = [(str(kind), parts.get(part, 0)) for kind, part in enumerate(named)]
-        lengths.append((str(MOST_PARTS), sum(parts.get(part, 0) for part in others)))
-        rows.append((Label(group), Bar(tuple(lengths), most), f"{sum(parts.values()):,}"))
-    names = [*named, *(["others"] if others else [])]
-    return Section(title, rows=rows, legend=[(str(kind), name) for kind, name in enumerate(names)])
+def request_of(record: JsonObject) -> str:
+    """What the user says first in a record of any stage; of a domain or an API what it is."""
+    seed = record.get("seed") or {}
+    named = (need_of(record).get("text"), record.get("text"), seed.get("hybrid"))
+    texts = (*named, record.get("name"), record.get("about"))
+    return next((text for text in texts if isinstance(text, str) and text), "")
 
 
-def intervals(title: str, groups: Sequence[Precision]) -> Section:
-    """Shares with their 95 % intervals, of groups that have any; API-Bank's 78 % as a line."""
-    rows = []
-    for one in groups:
-        if one.share is None:
-            continue
-        low, high = one.interval
-        at = min(max(one.share - 0.005, low), high - 0.01)  # the share itself, 1 % wide
-        parts = (("", low), ("range", at - low), ("good", 0.01), ("range", high - at - 0.01))
-        text = f"{share(one.share)}, {share(low)} to {share(high)}"
-        label = Label(one.group, f"{one.agreed} of {one.judged}")
-        rows.append((label, Bar(parts, 1.0, (API_BANK,)), text))
-    return Section(title, rows=rows, note=f"The line is API-Bank's tester: {API_BANK:.0%}.")
+def _prompt_name(hashed: str) -> str:
+    """A template's hash with its name, if it is one of today's."""
+    names = (name[:-3] for name in prompts.environment().list_templates(extensions=["j2"]))
+    known = (name for name in names if prompts.source_hash(name) == hashed)
+    return f"{next(known, 'earlier text')} {hashed}"
+
+
+def _harmless(style: Styler) -> Styler:
+    return style.format(escape="html").format_index(escape="html")
+
+
+def wilson(hits: int, of: int) -> tuple[float, float]:
+    """The 95 % score interval of a share (E. B. Wilson, JASA 22, 1927): honest for few marks."""
+    if not of:
+        return 0.0, 1.0
+    part, spread = hits / of, Z * Z / of
+    half = Z * sqrt(part * (1 - part) / of + spread / (4 * of))
+    low, high = ((part + spread / 2 + sign * half) / (1 + spread) for sign in (-1, 1))
+    return max(low, 0.0), min(high, 1.0)
 
 
 class Viewer:
-    """Rejected records one at a time, as a person reads them, beside accepted ones like them.
+    """Rejected records in the order of their keys, which is fixed and has nothing to do with what
+    is in them: the first hundred that a curator marks are a fair sample of what filters let by."""
 
-    The order is that of the records' keys: fixed, and in no relation to what is in them. So the
-    first hundred that a curator marks are a fair sample of what the filters let through.
-    """
-
-    def __init__(self, inspection: Inspection, filters: dict[str, str]) -> None:
-        self.inspection = inspection
-        self.raw = False
-        self.show_neighbours = True
-        self.rows: list[RejectedSample] = []
-        self.index = 0
-        self.filter(**filters)
-
-    @property
-    def row(self) -> RejectedSample | None:
-        """The record that is shown; None if no record fits."""
-        return self.rows[self.index] if self.rows else None
-
-    def filter(self, marked: str = ALL, text: str = "", **columns: str) -> Viewer:
-        """Show those that have these values, such as `agent="tester"`, from the first one on.
-
-        `marked`: one of `MARKED`, of this curator's own marks. `text`: what is said, or found.
-        """
-        if marked not in MARKED:
-            raise NothingFound(f"marked is one of {', '.join(MARKED)}; not {marked!r}.")
-        for column in columns:
-            known_column(column)
-        marks, wanted = self.inspection.marks, text.casefold()
-
-        def fits(row: RejectedSample) -> bool:
-            own = marks.of(row).get(self.inspection.curator)
-            state = {None: UNMARKED, True: AGREE, False: DISAGREE}[own.agrees if own else None]
-            return (
-                marked in (ALL, state)
-                and all(value in row.values(column) for column, value in columns.items())
-                and wanted in f"{row.id}\n{row.text}\n{row.detail}".casefold()
-            )
-
-        rows = filter(fits, self.inspection.rows)
-        self.rows, self.index = sorted(rows, key=lambda row: row.key), 0
-        return self
-
-    def step(self, by: int) -> Viewer:
-        """Go forward or back; after the last comes the first."""
-        self.index = (self.index + by) % max(1, len(self.rows))
-        return self
-
-    def mark(self, agrees: bool | None, note: str = "") -> Judgement:
-        """Keep what the curator says of the record that is shown; None takes a mark back.
-
-        Raises NothingFound if none is shown, StoreError if it cannot be kept.
-        """
-        if self.row is None:
-            raise NothingFound("No record is shown that could be marked.")
-        judgements = self.inspection.judgements
-        return judgements.add(self.row, agrees, self.inspection.curator, note.strip())
-
-    @property
-    def mine(self) -> Judgement | None:
-        """The curator's own mark on the record that is shown."""
-        return self._marks().get(self.inspection.curator)
-
-    def _marks(self) -> dict[str, Judgement]:
-        return dict(self.inspection.marks.of(self.row)) if self.row else {}
-
-    @property
-    def position(self) -> str:
-        if self.row is None:
-            return "No rejected record fits." if self.inspection.rows else "Nothing was rejected."
-        return f"{self.index + 1:,} of {len(self.rows):,}"
-
-    def html(self) -> str:
-        """The record that is shown, with its neighbours; all that models wrote is escaped."""
-        row, version = self.row, self.inspection.version
-        if row is None:
-            return str(Markup("<p>{}</p>").format(self.position))
-        record = whole(version, "rejected", row.split, row.index)
-        with readable(version, record):
-            rejected = Markup(dialogue_html(record, raw=self.raw))
-        near = self.inspection.neighbourhood.near(row) if self.show_neighbours else []
-        marks = [
-            Markup("<br>{}: {}{}").format(
-                visible(curator),
-                AGREE if mark.agrees else DISAGREE,
-                f" – {visible(mark.note)}" if mark.note else "",
-            )
-            for curator, mark in self._marks().items()
-        ]
-        page = Markup(
-            '<div class="toolloom-beside"><section><h4>Rejected ({}){}</h4>{}</section>{}</div>'
-        )
-        accepted = _accepted(version, near)
-        return notebook_html(page.format(self.position, Markup().join(marks), rejected, accepted))
-
-    def __repr__(self) -> str:
-        row = self.row
-        return f"{self.position}: {row.reason} ({visible(row.id)})" if row else self.position
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        """With controls where a front end has widgets; else the record as it stands."""
-        plain = {"text/plain": repr(self), "text/html": self.html()}
-        try:
-            bundle: dict[str, Any] = Controls(self).box._repr_mimebundle_()
-        except ImportError:  # ipywidgets is an extra
-            return plain
-        return {**bundle, **plain}
-
-
-def _accepted(version: Version, near: list[Neighbour]) -> Markup:
-    """Accepted neighbours; the first one open."""
-    page = Markup("<details{}><summary>Accepted: {} (words {:.0f}% alike)</summary>{}</details>")
-    parts = []
-    for number, one in enumerate(near):
-        with readable(version, one.sample):
-            dialogue = Markup(dialogue_html(one.sample))
-        state = Markup("" if number else " open")
-        parts.append(page.format(state, NEAR[one.shares], one.likeness, dialogue))
-    return Markup("<section>{}</section>").format(Markup().join(parts)) if parts else Markup()
-
-
-class Controls:
-    """The viewer's buttons and filters, as Jupyter widgets, and what follows a click.
-
-    Raises ImportError without ipywidgets, which is an extra.
-    """
-
-    def __init__(self, viewer: Viewer) -> None:
+    def __init__(self, data: Inspection) -> None:
         import ipywidgets as widgets
 
-        self._viewer = viewer
-        self._filters = {column: self._filter(column) for column in FILTERS}
-        self._marked = widgets.Dropdown(description="my marks", options=MARKED)
-        self._text = widgets.Text(description="search", continuous_update=False)
-        self._where, self._page, self._said = widgets.Label(), widgets.HTML(), widgets.HTML()
-        self.note = widgets.Text(placeholder="why (optional)", layout={"width": "24rem"})
-        narrow: dict[str, Any] = {"indent": False, "layout": {"width": "auto"}}
-        self._raw = widgets.Checkbox(description="raw responses", value=viewer.raw, **narrow)
-        self._near = widgets.Checkbox(
-            description="accepted neighbours", value=viewer.show_neighbours, **narrow
-        )
-        button = self.buttons = {
-            "previous": self._button("← previous", lambda: self._go(-1)),
-            "next": self._button("next →", lambda: self._go(1)),
-            AGREE: self._button("agree: rightly rejected", lambda: self._mark(True), "success"),
-            DISAGREE: self._button("disagree: it is good", lambda: self._mark(False), "danger"),
-            "take back": self._button("take back", lambda: self._mark(None)),
+        self.data, self.rows, self.at = data, data.rows, 0
+        self.filters = {}
+        for column in FILTERS:
+            counts = data.rows[column].str.split(MANY).explode().value_counts()
+            options = [(f"{value} ({count:,})", value) for value, count in counts.items()]
+            self.filters[column] = widgets.Dropdown(
+                description=column, options=[("all", ""), *options]
+            )
+        self.search = widgets.Text(description="search", continuous_update=False)
+        self.unmarked = widgets.Checkbox(description="only those I have not marked", indent=False)
+        self.note = widgets.Text(placeholder="why (optional)")
+        self.place, self.page, self.said = widgets.Label(), widgets.HTML(), widgets.HTML()
+        works: dict[str, tuple[str, Callable[[], None]]] = {
+            "← previous": ("", lambda: self._show(-1)),
+            "next →": ("", lambda: self._show(1)),
+            "agree: rightly rejected": ("success", lambda: self._mark(True)),
+            "disagree: it is good": ("danger", lambda: self._mark(False)),
+            "take back": ("", lambda: self._mark(None)),
         }
-        lines = [
-            [*self._filters.values(), self._marked, self._text],
-            [button["previous"], button["next"], self._where, self._raw, self._near],
-            [button[AGREE], button[DISAGREE], button["take back"], self.note, self._said],
-        ]
+        self.buttons = {}
+        for label, (style, work) in works.items():
+            button = widgets.Button(description=label, button_style=style)
+            button.layout.width = "auto"
+            button.on_click(lambda _, work=work: self._do(work))
+            self.buttons[label] = button
+        chosen = (*self.filters.values(), self.search, self.unmarked)
+        for control in chosen:
+            control.observe(lambda _: self._do(self._filter), "value")
+        moves, marks = [*self.buttons.values()][:2], [*self.buttons.values()][2:]
+        lines = (chosen, (*moves, self.place), (*marks, self.note, self.said))
         wrapped = widgets.Layout(flex_flow="row wrap")
-        boxes = [widgets.HBox(line, layout=wrapped) for line in lines]
-        self.box = widgets.VBox([*boxes, self._page])
-        for control in lines[0]:
-            control.observe(lambda _: self._do(self._refilter), "value")
-        for control in (self._raw, self._near):
-            control.observe(lambda _: self._do(self._show), "value")
-        self._do(self._turn)
-
-    def _filter(self, column: str) -> Any:
-        import ipywidgets as widgets
-
-        by_value = counts(self._viewer.inspection.rows, column)
-        options = [(f"{value} ({count:,})", value) for value, count in by_value.items()]
-        return widgets.Dropdown(description=column, options=[(ALL, ""), *options])
-
-    def _button(self, label: str, work: Callable[[], None], style: str = "") -> Any:
-        import ipywidgets as widgets
-
-        button = widgets.Button(description=label, button_style=style, layout={"width": "auto"})
-        button.on_click(lambda _: self._do(work))
-        return button
+        self.box = widgets.VBox(
+            [*(widgets.HBox(line, layout=wrapped) for line in lines), self.page]
+        )
+        self._do(lambda: self._show(0))
 
     def _do(self, work: Callable[[], None]) -> None:
-        """Do it; an error that a person can act on is shown where a mark is confirmed."""
+        """What a click asks for; an error that a person can act on stands beside the buttons."""
         self._say("")
         try:
             work()
         except ToolloomError as error:
-            self._say(visible(error))
+            self._say(str(error))
 
     def _say(self, text: str) -> None:
         # The classes keep `$…$` in an id or a path from being read as a formula.
         page = Markup('<span class="mathjax_ignore tex2jax_ignore">{}</span>')
-        self._said.value = page.format(text) if text else ""
+        self.said.value = page.format(visible(text)) if text else ""
 
-    def _show(self) -> None:
-        """The record; none rather than the one before, if it cannot be read."""
-        self._viewer.raw, self._viewer.show_neighbours = self._raw.value, self._near.value
-        self._where.value = self._viewer.position
-        try:
-            self._page.value = self._viewer.html()
-        except ToolloomError:
-            self._page.value = ""
-            raise
+    def _filter(self) -> None:
+        rows, wanted = self.data.rows, self.search.value
+        for column, box in self.filters.items():
+            has = rows[column].str.split(MANY)
+            rows = rows[[not box.value or box.value in values for values in has]]
+        said = rows["id"] + "\n" + rows["text"] + "\n" + rows["detail"]
+        rows = rows[said.str.contains(wanted, case=False, regex=False)]
+        if self.unmarked.value:
+            marks = self.data.marks
+            rows = rows[[self.data.curator not in marks.get(key, ()) for key in rows["key"]]]
+        self.rows, self.at = rows, 0
+        self._show(0)
 
-    def _turn(self) -> None:
-        """Show another record, with the note that its curator has kept."""
-        mine = self._viewer.mine
-        self.note.value = mine.note if mine else ""
-        self._show()
-
-    def _go(self, by: int) -> None:
-        self._viewer.step(by)
-        self._turn()
-
-    def _refilter(self) -> None:
-        chosen = {column: box.value for column, box in self._filters.items() if box.value}
-        self._viewer.filter(marked=self._marked.value, text=self._text.value, **chosen)
-        self._turn()
+    def _show(self, by: int) -> None:
+        """Another record, with the note that its curator has kept."""
+        self.page.value = self.note.value = ""  # none rather than the one before
+        if not len(self.rows):
+            everything = len(self.data.rows)
+            self.place.value = "No rejected record fits." if everything else "Nothing was rejected."
+            return
+        self.at = (self.at + by) % len(self.rows)
+        row, version = self.rows.iloc[self.at], self.data.version
+        self.place.value = f"{self.at + 1:,} of {len(self.rows):,}"
+        marks = self.data.marks.get(row["key"], {})
+        self.note.value = marks[self.data.curator].note if self.data.curator in marks else ""
+        told = [
+            f"{who}: {'agrees' if mark.agrees else 'disagrees'} {mark.note}"
+            for who, mark in marks.items()
+        ]
+        record = whole(version, "rejected", row["split"], row["index"])
+        with readable(version, record):
+            rejected = Markup(dialogue_html(record, raw=True))
+        near = self.data.nearest(row)
+        accepted = Markup(dialogue_html(near)) if near else "There is none."
+        page = Markup(
+            '<div class="toolloom-beside"><section><h4>Rejected</h4><p>{}</p>{}</section>'
+            "<section><h4>Accepted, and most like it</h4>{}</section></div>"
+        )
+        self.page.value = notebook_html(page.format("; ".join(told), rejected, accepted))
 
     def _mark(self, agrees: bool | None) -> None:
-        if not self._page.value:
+        if not self.page.value:
             raise NothingFound("No record is shown that could be marked.")
-        kept = self._viewer.mark(agrees, self.note.value)
-        self._turn()
-        state = {True: AGREE, False: DISAGREE, None: "taken back"}[kept.agrees]
-        self._say(f"Kept: {state} ({visible(kept.id)}).")
+        kept = self.data.mark(self.rows.iloc[self.at], agrees, self.note.value)
+        self._show(0)
+        state = {True: "rightly rejected", False: "good", None: "not marked"}[agrees]
+        self._say(f"Kept: {state} ({kept.id}).")

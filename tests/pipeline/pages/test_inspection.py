@@ -1,27 +1,24 @@
-"""What the notebook opens: the viewer, its controls, its charts and its copy."""
+"""What the notebook opens: its table, its viewer with the marks, and its copy."""
 
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import toys
 
 from toolloom.pipeline.pages.inspection import (
     FILTERS,
-    Controls,
     Inspection,
-    intervals,
+    Viewer,
     newest_dataset,
     open_dataset,
-    stacked,
+    wilson,
 )
-from toolloom.pipeline.pages.judgements import Precision
 from toolloom.pipeline.pages.notebooks import copy_notebook
-from toolloom.pipeline.pages.report import MOST, chart
-from toolloom.pipeline.render.html import Drawn
-from toolloom.pipeline.render.section import Bar, Section
 from toolloom.pipeline.run import make_dataset
 from toolloom.schemas import NothingFound
 
@@ -31,49 +28,120 @@ async def opened(outputs: Path, **recipe: object) -> Inspection:
     return open_dataset(outputs, curator="anna")
 
 
+def press(viewer: Viewer, word: str) -> str:
+    """Press the button with this word; what is said then."""
+    next(button for name, button in viewer.buttons.items() if word in name).click()
+    return str(viewer.said.value)
+
+
 async def test_filters_choose_what_is_shown(tmp_path: Path) -> None:
-    """Values of columns, the curator's own marks and words all narrow what is shown."""
+    """Values of columns, words, and whether the curator has marked a record."""
+    viewer = Viewer(await opened(tmp_path))
+    for column in FILTERS:
+        labels = [label for label, _ in viewer.filters[column].options]
+        counts = viewer.data.by(column).data["records"]
+        assert labels[1:] == [f"{value} ({n})" for value, n in counts.items()]
+    assert viewer.place.value == "1 of 5"
+    viewer.filters["reason"].value = viewer.data.rows["reason"][0]
+    assert len(viewer.rows) < 5
+    viewer.filters["reason"].value = ""
+    viewer.search.value = "ZÜRICH? (13)"
+    assert [*viewer.rows["id"]] == ["q13"]
+    assert "Kept: rightly rejected (q13)" in press(viewer, "agree")
+    viewer.unmarked.value = True
+    assert viewer.place.value == "No rejected record fits."
+    assert "No record is shown" in press(viewer, "agree")
+    with pytest.raises(NothingFound, match="no column"):
+        viewer.data.by("colour")
+
+
+async def test_steps_go_round_and_take_the_note_along(tmp_path: Path) -> None:
+    """After the last record comes the first; a note stands where its curator kept it."""
+    viewer = Viewer(await opened(tmp_path))
+    viewer.note.value = "why"
+    press(viewer, "disagree")
+    press(viewer, "next")
+    assert (viewer.place.value, viewer.note.value) == ("2 of 5", "")
+    press(viewer, "previous")
+    assert viewer.note.value == "why"
+    press(viewer, "previous")
+    assert viewer.place.value == "5 of 5"
+
+
+async def test_a_record_is_shown_beside_an_accepted_one(tmp_path: Path) -> None:
+    """The page has the rejected dialogue with its raw responses, and one that passed."""
+    page = Viewer(await opened(tmp_path)).page.value
+    assert page.count("<article") == 2
+    assert page.index("Rejected") < page.index("Accepted, and most like it")
+
+
+async def test_what_cannot_be_read_cannot_be_marked(tmp_path: Path) -> None:
+    """The one before it does not stay on the screen, where a mark would seem to be its."""
     data = await opened(tmp_path)
-    viewer = data.viewer(stage="tested")
-    assert {row.id for row in viewer.rows} == {"q5", "q15"}
-    viewer.mark(True, " why ")
-    assert viewer.mine and viewer.mine.note == "why"
-    assert len(viewer.filter(marked="agree").rows) == 1
-    assert len(viewer.filter(marked="not marked").rows) == 4
-    assert [row.id for row in viewer.filter(text="ZÜRICH? (13)").rows] == ["q13"]
-    with pytest.raises(NothingFound, match="Known are: split, stage"):
-        viewer.filter(colour="red")
+    viewer = Viewer(data)
+    for split in data.version.splits("rejected"):
+        for file in data.version.files("rejected", split):
+            file.write_bytes(b"")
+    assert "is damaged" in press(viewer, "next")
+    assert "No record is shown" in press(viewer, "agree")
+    assert not data.marks_file.exists()
 
 
-async def test_steps_go_round(tmp_path: Path) -> None:
-    """After the last record comes the first; the order is the same each time."""
+async def test_what_is_said_is_no_markup_and_no_formula(tmp_path: Path) -> None:
+    """An id is a model's words where it names an API; so is a category in a table."""
     data = await opened(tmp_path)
-    viewer = data.viewer()
-    order = [viewer.step(1).row for _ in range(5)]
-    assert viewer.position == "1 of 5"
-    assert viewer.step(-1).position == "5 of 5"
-    assert len({row.id for row in order if row}) == 5
-    assert data.viewer().rows == viewer.rows
+    for name in ("id", "category"):
+        data.rows[name] = "<b>$x^2$"
+    said = press(Viewer(data), "agree")
+    assert "(&lt;b&gt;$x^2$)" in said
+    assert "mathjax_ignore" in said
+    for html in (data.by("category").to_html(), data.precision("category").to_html()):
+        assert "&lt;b&gt;$x^2$" in html
+        assert "<b>$" not in html
 
 
-async def test_a_record_is_shown_beside_accepted_ones(tmp_path: Path) -> None:
-    """The page has the rejected dialogue, its neighbours, and raw responses when asked for."""
-    viewer = (await opened(tmp_path)).viewer(stage="tested")
-    page = viewer.html()
-    assert page.count("<article") == 2  # the toys are all alike: one is enough
-    assert page.index("Rejected (1 of 2)") < page.index("Accepted: calls the same API")
-    assert "raw response" not in page
-    viewer.raw, viewer.show_neighbours = True, False
-    assert "raw response" in viewer.html()
-    assert viewer.html().count("<article") == 1
+async def test_most_curators_decide_and_the_last_mark_counts(tmp_path: Path) -> None:
+    """A tie is not judged; a mark may be taken back; equal records count once."""
+    data = await opened(tmp_path)
+    row = data.rows.iloc[0]
+
+    def judged() -> tuple[int, int]:
+        table = data.precision("split").data
+        return table["judged"].sum(), table["rightly"].sum()
+
+    def mark(curator: str, agrees: bool | None) -> None:
+        Inspection(data.version, curator).mark(row, agrees, "«ü» \ud800 <b>\x1b")
+
+    steps: list[Any] = [
+        ("anna", False, 0),
+        ("anna", True, 1),
+        ("ben", False, None),
+        ("cem", False, 0),
+    ]
+    for curator, agrees, rightly in (*steps, ("cem", None, None), ("ben", None, 1)):
+        mark(curator, agrees)
+        assert judged() == ((0, 0) if rightly is None else (1, rightly))
+    assert len(data.marks_file.read_bytes().splitlines()) == 6  # nothing is ever removed
+    assert "\x1b" not in data.marks_file.read_text()
 
 
-async def test_no_record_can_be_marked_where_none_is_shown(tmp_path: Path) -> None:
-    """The viewer says that nothing fits, and keeps no mark."""
-    viewer = (await opened(tmp_path)).viewer(text="nobody said this")
-    assert (viewer.row, viewer.position) == (None, "No rejected record fits.")
-    with pytest.raises(NothingFound, match="No record is shown"):
-        viewer.mark(True)
+async def test_two_curators_may_mark_at_once(tmp_path: Path) -> None:
+    """No mark is lost."""
+    data = await opened(tmp_path)
+    rows = [data.rows.iloc[n] for n in range(5)]
+    with ThreadPoolExecutor() as threads:
+        for name in ("anna", "ben"):
+            other = Inspection(data.version, name)
+            for row in rows:
+                threads.submit(other.mark, row, True)
+    assert [{*marks} for marks in data.marks.values()] == [{"anna", "ben"}] * 5
+
+
+def test_an_interval_is_honest_for_few_marks() -> None:
+    """Figures of Brown, Cai and DasGupta (2001): 3 of 3 right is 44 % to 100 %."""
+    assert wilson(0, 0) == (0.0, 1.0)
+    low, high = wilson(3, 3)
+    assert (round(low, 3), high) == (0.439, 1.0)
 
 
 async def test_the_newest_dataset_is_opened(tmp_path: Path) -> None:
@@ -82,117 +150,6 @@ async def test_the_newest_dataset_is_opened(tmp_path: Path) -> None:
         newest_dataset(tmp_path)
     await opened(tmp_path)
     assert (await opened(tmp_path, name="later")).version.name == "later"
-
-
-async def test_the_tester_is_held_against_api_bank(tmp_path: Path) -> None:
-    """The sentence tells the share, its interval and where 78 % lies; damage is told too."""
-    data = await opened(tmp_path)
-    assert data.against_api_bank().startswith("Nothing that the tester rejected is judged yet")
-    viewer = data.viewer(agent="tester")
-    while data.precisions(agent="tester")[0].judged < len(viewer.rows):
-        viewer.mark(False)
-        viewer.step(1)
-    with data.judgements.path.open("a") as file:
-        file.write('{"key": "half')
-    told = data.against_api_bank()
-    assert "5 judged rejections of the tester 0 are right: 0%" in told
-    assert "to 43%. API-Bank's 78% lies above that. 1 damaged lines" in told
-
-
-def panel(data: Inspection, **filters: str) -> Controls:
-    return Controls(data.viewer(**filters))
-
-
-def said(controls: Controls) -> str:
-    return str(controls.box.children[2].children[-1].value)
-
-
-def page(controls: Controls) -> str:
-    return str(controls.box.children[-1].value)
-
-
-async def test_a_note_stays_while_one_looks_closer(tmp_path: Path) -> None:
-    """Raw responses and neighbours belong to the same record; only another one clears the note."""
-    controls = panel(await opened(tmp_path))
-    controls.note.value = "half a thought"
-    for box in controls.box.children[1].children[-2:]:
-        box.value = not box.value
-    assert "raw response" in page(controls)
-    assert controls.note.value == "half a thought"
-    controls.buttons["next"].click()
-    assert controls.note.value == ""
-
-
-async def test_a_record_that_cannot_be_read_cannot_be_marked(tmp_path: Path) -> None:
-    """The one before it does not stay on the screen, where a mark would seem to be its."""
-    data = await opened(tmp_path)
-    controls = panel(data, stage="tested")
-    [file] = data.version.files("rejected", "train")
-    file.write_bytes(b"")
-    controls.buttons["next"].click()
-    assert page(controls) == ""
-    assert "is damaged" in said(controls)
-    controls.buttons["agree"].click()
-    assert "No record is shown" in said(controls)
-    assert not data.judgements.path.exists()
-
-
-async def test_what_is_said_is_no_markup_and_no_formula(tmp_path: Path) -> None:
-    """An id is a model's words where it names an API."""
-    data = await opened(tmp_path)
-    data.rows = [data.rows[0].model_copy(update={"id": "<b>$x^2$"})]
-    controls = panel(data)
-    controls.buttons["agree"].click()
-    assert "Kept: agree (&lt;b&gt;$x^2$)." in said(controls)
-    assert "mathjax_ignore" in said(controls)
-
-
-async def test_there_is_a_filter_for_each_table(tmp_path: Path) -> None:
-    """What the notebook counts by can be looked at: reason, agent, model, ability and so on. What
-    stands between the dollar signs of two prices is no formula in its tables."""
-    assert {"reason", "agent", "model", "ability", "category", "prompt"} <= {*FILTERS}
-    data = await opened(tmp_path)
-    controls = panel(data)
-    filters = {box.description: box for box in controls.box.children[0].children}
-    for column in FILTERS:
-        labels = [label for label, _ in filters[column].options]
-        assert labels[1:] == [f"{k} ({n})" for k, n in data.table(column)["records"].items()]
-    assert "mathjax_ignore" in data.records()._repr_html_()
-
-
-ODD = {"$x_{": 3, "_hidden": 2, "日本語": 1, "<b>\u202e": 1, "x" * 300: 1}
-
-
-@pytest.mark.parametrize(
-    "section",
-    [
-        chart("By category", ODD, 8),
-        stacked("By version", {"1.0.0": ODD, "1.1.0": {}}),
-        intervals(
-            "Right", [Precision(group=k, rejected=9, judged=v, agreed=1) for k, v in ODD.items()]
-        ),
-        chart("Nothing", {}, 0),
-        stacked("Nothing", {}),
-        intervals("Nothing", []),
-    ],
-    ids=lambda section: section.title,
-)
-def test_any_labels_can_be_drawn(section: Section) -> None:
-    """Formulas, markup, foreign letters and nothing at all make a chart, and are no markup."""
-    html = Drawn(section)._repr_html_()
-    assert html.count("<tr>") == max(1, len(section.rows))
-    assert "mathjax_ignore" in html
-    assert "<b>" not in html and "\u202e" not in html
-    assert repr(Drawn(section)).startswith(section.title)
-
-
-def test_what_has_no_bar_of_its_own_is_added_up() -> None:
-    """The parts of a chart add up to all records, however many values there are."""
-    many = {f"v{n:03}": 1 for n in range(100)}
-    assert chart("Many", many, 100).note == f"And {100 - MOST} more, with {100 - MOST}."
-    [(_, bar, number)] = stacked("Many", {"1.0.0": many}).rows
-    assert isinstance(bar, Bar)
-    assert (sum([amount for _, amount in bar.parts]), number) == (100, "100")
 
 
 def test_a_copy_is_made_and_never_written_to_again(tmp_path: Path) -> None:
