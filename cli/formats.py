@@ -90,13 +90,6 @@ def audit(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="JSON, JSON lines or Parquet, or a folder.")
     ],
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="trl, openai, sharegpt, hermes, api-bank or toolbench.",
-        ),
-    ],
     n: Annotated[int, typer.Option("-n", min=0, max=1000, help="Examples of each reason.")] = 3,
     json_file: Annotated[
         str | None,
@@ -109,14 +102,14 @@ def audit(
 ) -> None:
     """Hold tool-use data that others made to the certain checks, and count what is wrong.
 
-    Ends with status 0 if nothing is found, 1 if something is, 2 if the file cannot be read.
+    Rows are OpenAI's messages, ShareGPT's conversations or API-Bank's dialogues; each tells its
+    form itself. Exit code 1 if something is found, 2 if the file cannot be read.
 
-    Example: `toolloom audit train.jsonl --format openai --flagged flagged.jsonl`
+    Example: `toolloom audit train.jsonl --flagged flagged.jsonl`
     """
     from toolloom.pipeline.formats import audit as audits
     from toolloom.pipeline.formats.audit import flagged_rows, write_report
 
-    known("--format", format, [*audits.FORMATS])
     report_path = Path(json_file) if json_file not in (None, "-") else None
     due = time.monotonic() + EVERY
 
@@ -128,7 +121,7 @@ def audit(
 
     with ExitStack() as stack:
         flag = stack.enter_context(flagged_rows(flagged, file)) if flagged else None
-        report = audits.audit(file, format, examples=n, flag=flag, tell=watch)
+        report = audits.audit(file, examples=n, flag=flag, tell=watch)
     if report_path:
         write_report(report_path, report, file)
     if json_file == "-":

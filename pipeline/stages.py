@@ -314,10 +314,10 @@ def cut_to_balance(given: StageInput) -> Iterator[Sifted]:
 def check_seeds(recipe: Recipe) -> None:
     """Raises RecipeError if files of solution trees are not there, or hold none."""
     if recipe.rewrite:
-        from toolloom.pipeline.formats.toolbench_seeds import check
+        from toolloom.pipeline.formats import toolbench
 
         _check_there("rewrite.seeds", recipe.rewrite.seeds)
-        check(recipe.rewrite.seeds)
+        toolbench.check_seeds(recipe.rewrite.seeds)
 
 
 def _check_there(field: str, named: Iterable[str]) -> None:
@@ -371,7 +371,7 @@ def feed_seeds(given: StageInput) -> Iterator[Record]:
 def _seeds(given: StageInput) -> Iterator[Seed | Rejected]:
     from toolloom.pipeline.dataset.instructions import seed_of
     from toolloom.pipeline.dataset.unfold import unfolded
-    from toolloom.pipeline.formats.toolbench_seeds import tree_seeds
+    from toolloom.pipeline.formats.toolbench import tree_seeds
 
     plan, wanted = given.recipe.splits, given.recipe.rewrite
     samples: Iterator[JsonObject] = (sample for _, sample in given.rows.objects())

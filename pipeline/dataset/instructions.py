@@ -13,7 +13,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from toolloom.pipeline.checks.tags import values_of
-from toolloom.pipeline.formats.toolbench_seeds import came
 from toolloom.schemas import (
     FINISH,
     Api,
@@ -82,8 +81,17 @@ def _successful(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
     results = {m.get("tool_call_id"): m["content"] for m in messages if m["role"] == "tool"}
     for message in messages:
         for call in message.get("tool_calls") or ():
-            if came(results.get(call["id"])):
+            if _came(results.get(call["id"])):
                 yield call["function"]
+
+
+def _came(observation: str | None) -> bool:
+    """Did a call come to something? `observation`: its envelope, as a tool message holds it."""
+    try:
+        seen = json.loads(observation or "")
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(seen, dict) and seen.get("error") is None
 
 
 def seed_of_rows(rows: Sequence[Instruction]) -> Seed | None:

@@ -1,9 +1,14 @@
-"""API-Bank: its descriptions, dialogues, training rows and scenes as APIs; its rows written.
+"""API-Bank: descriptions, dialogues, training rows and scenes, as APIs and as dialogues; its rows.
 
 An API is put together from all that a source says of it: its description, where one is given or
 was found by a ToolSearcher call, and the calls made to it, whose values show what it takes and
 gives. Many files of one folder are one source. ToolSearcher itself is API-Bank's API Search
 (section 3.1), which toolloom has of its own.
+
+Dialogues are annotated, a file each, or stand as text in the training rows made of them. Calls were
+written as text, so a number in quotes is a number where the API takes one. A description tells the
+fields of what an API puts out, but the annotated outputs are often a field's bare value, so outputs
+are not held to it.
 
 Written are the training rows (Lynx), `instruction`, `input`, `output`, with calls as text: one for
 each request of the assistant and one for each of its replies.
@@ -11,6 +16,7 @@ each request of the assistant and one for each of its replies.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -19,7 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.checks.text.call_text import CallTextError, parse, write
+from toolloom.pipeline.checks.grounding import same
+from toolloom.pipeline.checks.text.call_text import CallTextError, literal, parse, write
+from toolloom.pipeline.checks.transcript import shown
 from toolloom.pipeline.formats.base import (
     Arguments,
     Exported,
@@ -34,27 +42,38 @@ from toolloom.pipeline.formats.base import (
     text_of,
     words_beside_calls,
 )
-from toolloom.pipeline.formats.files import UNREAD, rows
+from toolloom.pipeline.formats.files import UNREAD, ForeignRow, files, foreign_rows, rows
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.formats.intake import ApiBuilder, line, reference, text
 from toolloom.pipeline.formats.json_schema import schema_of
-from toolloom.schemas import Api, FunctionCall, ImportFailed, JsonObject, Message, Sample
+from toolloom.pipeline.formats.reading import (
+    Conversation,
+    Reading,
+    RowCall,
+    excess,
+    json_of,
+    refused,
+)
+from toolloom.schemas import (
+    API_SEARCH,
+    Api,
+    FunctionCall,
+    ImportFailed,
+    JsonObject,
+    Message,
+    Reason,
+    Sample,
+)
 
 TOOL = "API-Bank"
 _EXAMPLES = 5  # values of an argument, and results, that are kept of the calls of an API
 _TYPES = {
-    "str": "string",
-    "string": "string",
-    "int": "integer",
-    "integer": "integer",
-    "float": "number",
-    "number": "number",
-    "bool": "boolean",
-    "boolean": "boolean",
-    "list": "array",
-    "array": "array",
-    "dict": "object",
-    "object": "object",
+    **dict.fromkeys(("str", "string", "datetime"), "string"),
+    **dict.fromkeys(("int", "integer"), "integer"),
+    **dict.fromkeys(("float", "number"), "number"),
+    **dict.fromkeys(("bool", "boolean"), "boolean"),
+    **dict.fromkeys(("list", "array"), "array"),
+    **dict.fromkeys(("dict", "object"), "object"),
 }
 
 
@@ -184,8 +203,6 @@ def typed(said: Any) -> JsonObject:
     made: JsonObject = {"type": kind} if kind else {}
     if inner and inner[1].lower() in _TYPES:
         made["items"] = {"type": _TYPES[inner[1].lower()]}
-    if written.lower() == "datetime":
-        made["type"] = "string"
     if about := text(given.get("description")).strip():
         made["description"] = about
     return made
@@ -321,24 +338,29 @@ def _running(one: str) -> Iterator[Fact]:
     """A line of a training row: a description, or a call with or without its answer."""
     yield from described_in(one)
     if one.startswith("API-Request"):
-        asked, output = _split(one)
+        asked, answer = _split(one)
+        output = _answer(answer) if answer and answer[0] in "{[" else None
         for call in _parsed(asked):
             yield BankCall(call.name, call.arguments, output)
             if call.name == SEARCH:
                 yield from descriptions(output)
 
 
-def _split(one: str) -> tuple[str, Any]:
-    """The call and its answer, where that is a list or an object as Python writes them."""
+def _split(one: str) -> tuple[str, str | None]:
+    """A request, and its answer where one follows behind an arrow."""
     arrow = _ANSWERED.search(one)
     if not arrow:
         return one, None
-    answer = one[arrow.end() :].strip()
     asked = one[: arrow.start()] + ")" + ("]" if "[" in one[: arrow.start()] else "")
-    if answer[:1] not in ("{", "["):
-        return asked, None
-    read = _parsed(f"Answer(it={answer})")
-    return asked, read[0].arguments.get("it") if read else None
+    return asked, one[arrow.end() :].strip()
+
+
+def _answer(written: str) -> Any:
+    """What a call gave, which Python wrote; text that is none of its values stays as it is."""
+    try:
+        return literal(written)
+    except ValueError:
+        return written
 
 
 def _scene(path: Path, ledger: ImportLog) -> Iterator[BankCall]:
@@ -372,6 +394,223 @@ def _parsed(written: str) -> list[BankCall]:
     except (CallTextError, RecursionError):
         return []
 
+
+# Dialogues
+
+
+_OUTPUTS = "tools: output_parameters, since annotated outputs are often a field's bare value"
+_UNDESCRIBED = "an API without a description: its calls are not held to a schema"
+_KINDS: dict[str, Any] = {
+    "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
+}  # fmt: skip
+_SPEAKS = re.compile(r"^\s*(User|AI|API-Request|API-Response)\s*:", re.MULTILINE)
+_ASKED = re.compile(r"\s*Generate (?:API Request|AI Response):\s*\Z")
+_NOW = re.compile(r"current time is (\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)", re.IGNORECASE)
+_LONGEST_ROW = 1_000_000  # letters of a training row
+_MOST_TURNS = 5_000
+
+
+def dialogues(path: Path) -> Iterator[Reading]:
+    """Dialogues of one file each, or training rows. Raises StoreError.
+
+    What a search of any of the files found describes an API for all of them.
+    """
+    found = files(path, (".json", ".jsonl"))
+    known: dict[str, Described] = {}
+    for file in found:
+        for row in foreign_rows(file):
+            value = row.value if isinstance(row.value, dict) and not excess(row.value) else {}
+            result = value.get("result")
+            if value.get("api_name") == SEARCH and isinstance(result, dict):
+                for one in descriptions(result.get("output")):
+                    known.setdefault(one.name, one)
+    for file in found:
+        turns, faulty = list[JsonObject](), None
+        for row in foreign_rows(file):
+            value = row.value if isinstance(row.value, dict) else {}
+            if why := excess(value):
+                row, value = ForeignRow(row.place, fault=why), {}
+            if "role" in value and len(turns) < _MOST_TURNS:
+                turns.append(value)
+            elif "input" in value or "instruction" in value:
+                yield _training_dialogue(row, value, known)
+            elif turns:
+                faulty = faulty or row
+            else:
+                yield refused(row, row.fault or "neither a turn of a dialogue nor a training row")
+        whole = ForeignRow(file.name, turns)
+        if turns and faulty:
+            why = f"{faulty.place}: {faulty.fault or 'no turn of a dialogue'}"
+            yield refused(whole, why)
+        elif turns:
+            yield _annotated(whole, turns, known)
+
+
+def _annotated(row: ForeignRow, turns: list[JsonObject], known: dict[str, Described]) -> Reading:
+    """A dialogue of turns with the roles User, AI and API."""
+    bank = _BankDialogue(row, known)
+    for turn in turns:
+        role = turn.get("role")
+        if role == "User":
+            bank.taken.user(turn.get("text"))
+        elif role == "AI":
+            bank.taken.assistant(turn.get("text"))
+        elif role != "API":
+            bank.taken.fault(Reason.MALFORMED_DIALOGUE, f"a turn of the role {shown(role)}")
+        elif not line(turn.get("api_name")):
+            bank.taken.fault(Reason.FALSE_API_CALL_FORMAT, "a call without a name")
+        else:
+            bank.turn(text(turn["api_name"]), turn.get("param_dict"), turn.get("result"))
+    return bank.reading()
+
+
+def _training_dialogue(row: ForeignRow, value: JsonObject, known: dict[str, Described]) -> Reading:
+    """A row of the released training data: the dialogue so far as text, and what is to follow."""
+    asked = f"{text(value.get('instruction'))}\n{text(value.get('input'))}"
+    output = text(value.get("output")) or text(value.get("expected_output"))
+    if len(asked) > _LONGEST_ROW or not output.strip():
+        return refused(row, "it is too long" if output.strip() else "it has no `output`")
+    bank = _BankDialogue(row, known)
+    if when := _NOW.search(asked):
+        with suppress(ValueError):  # a day that is in no calendar
+            bank.taken.system("", dt.datetime.fromisoformat(when[1]))
+    for one in asked.splitlines():
+        for description in described_in(one):
+            bank.listed(description)
+    story = text(value.get("input")) if _SPEAKS.search(text(value.get("input"))) else asked
+    for role, words in (*_said(story), next(_said(output), ("AI", output))):
+        if role == "User":
+            bank.taken.user(words)
+        elif words and role == "AI":
+            bank.taken.assistant(words)
+        elif words:
+            request, answer = _split(words)
+            try:
+                calls = parse(request)
+            except (CallTextError, RecursionError) as error:
+                detail = f"{error}: {shown(words)}"
+                bank.taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
+                continue
+            result = None if answer is None else _answer(answer)
+            if answer is not None and not (isinstance(result, dict) and "exception" in result):
+                result = {"output": result}
+            for call in calls:
+                bank.call(call.name, call.arguments, result)
+    return bank.reading()
+
+
+def _said(story: str) -> Iterator[tuple[str, str]]:
+    """Roles and words of a dialogue that is written as text."""
+    marks = list(_SPEAKS.finditer(story))
+    ends = [mark.start() for mark in marks[1:]] + [len(story)]
+    for mark, end in zip(marks, ends, strict=False):
+        yield mark[1], _ASKED.sub("", story[mark.end() : end].strip()).strip()
+
+
+class _BankDialogue:
+    """One dialogue on its way into our record. ToolSearcher is our API Search."""
+
+    def __init__(self, row: ForeignRow, known: dict[str, Described]) -> None:
+        self.taken = Conversation("api-bank", row)
+        self._known = dict(known)
+        self._search = SEARCH  # what API Search is called
+        self._searches = False
+        self._listed = False  # the row itself describes its APIs
+
+    def turn(self, name: str, given: Any, result: Any) -> None:
+        """A turn of the role API. Its result repeats name and arguments of the call."""
+        if isinstance(result, dict):
+            echo = result.get("input")
+            if isinstance(echo, dict) and isinstance(given, dict) and not _are_same(echo, given):
+                detail = f"{name}: the result is of another call, with {shown(echo)}"
+                self.taken.fault(Reason.MALFORMED_DIALOGUE, detail)
+            if result.get("api_name", name) != name:
+                detail = f"{name}: the result is of {shown(result['api_name'])}"
+                self.taken.fault(Reason.MALFORMED_DIALOGUE, detail)
+        self.call(name, given, result if isinstance(result, dict) else None)
+
+    def call(self, name: str, given: Any, result: JsonObject | None) -> None:
+        """A call, and what it gave: `output`, or an `exception`."""
+        output = result.get("output") if result else None
+        if name == self._search:
+            self._searches = True
+            for one in descriptions(output):
+                self._known.setdefault(one.name, one)
+            output = [output] if isinstance(output, dict) else output  # a search that found one
+            self.taken.assistant("", [RowCall(API_SEARCH.function, given)])
+        else:
+            self._offer(name, given)
+            self.taken.assistant("", [RowCall(name, self._typed(name, given))])
+        if result is not None:
+            failed = result.get("exception")
+            self.taken.observed(output, None if failed is None else str(failed))
+
+    def _offer(self, name: str, given: Any) -> None:
+        """The API of a call. Of one nobody describes only what the call shows is known."""
+        if self.taken.api(name):
+            return
+        if name in self._known:
+            self._describe(self._known[name])
+        elif not self._listed and not (self._known and self._searches):
+            self.taken.note(_UNDESCRIBED)
+            names = given if isinstance(given, dict) else {}
+            self.taken.tool(name, "", {"type": "object", "properties": {k: {} for k in names}})
+
+    def listed(self, one: Described) -> None:
+        """An API that the row describes: what it does not describe is not on offer."""
+        self._listed = True
+        if one.name in (SEARCH, API_SEARCH.function) and list(one.inputs) == ["keywords"]:
+            self._searches, self._search = True, one.name
+        else:
+            self._describe(one)
+
+    def _describe(self, one: Described) -> None:
+        """Offer an API by its description; all its parameters are needed, but optional ones."""
+        parameters = one.inputs
+        if parameters.get("type") != "object" or not isinstance(parameters.get("properties"), dict):
+            parameters = {
+                "type": "object",
+                "properties": {k: typed(v) for k, v in one.inputs.items()},
+                "required": [k for k, v in one.inputs.items() if not _is_optional(v)],
+            }
+        self.taken.tool(one.name, one.description, parameters)
+        if one.outputs:
+            self.taken.note(_OUTPUTS)
+
+    def _typed(self, name: str, given: Any) -> Any:
+        """Arguments with text read as the type the API takes, where it reads as one."""
+        api = self.taken.api(name)
+        if not isinstance(given, dict) or api is None:
+            return given
+        typed_values = dict(given)
+        for key, value in given.items():
+            schema = api.properties.get(key)
+            kind = schema.get("type") if isinstance(schema, dict) else None
+            if isinstance(value, str) and isinstance(kind, str) and kind in _KINDS:
+                read = json_of(value.lower() if kind == "boolean" else value)
+                typed_values[key] = read if isinstance(read, _KINDS[kind]) else value
+        return typed_values
+
+    def reading(self) -> Reading:
+        if self._searches:
+            self.taken.searches()
+        return self.taken.reading()
+
+
+def _are_same(echo: JsonObject, given: JsonObject) -> bool:
+    return echo.keys() == given.keys() and all(same(echo[k], given[k]) for k in given)
+
+
+def _is_optional(said: Any) -> bool:
+    """Said so, or that there is a default, or in which case it is needed."""
+    if not isinstance(said, dict):
+        return False
+    about = text(said.get("description")).lower()
+    when = re.search(r"\boptional|\bdefault|\brequired (?:when|if)\b|\bif not\b", about)
+    return said.get("required") is False or bool(when)
+
+
+# Rows written
 
 _REQUEST = (
     "Write the next API request of this dialogue as [ApiName(key1='value1', key2='value2', ...)]."

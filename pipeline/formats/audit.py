@@ -1,25 +1,27 @@
-"""Audit a file that others made: read each row, hold it to the checks it can be held to, count.
+"""Audit rows that others made: read each, hold it to the checks it can be held to, count.
 
-A row is held to those certain checks that need nothing its format leaves out. Left out for all
-formats, since nobody tells the intent of others' data: `opening_request`, `mentioned_values`,
-`asked_first`, `intended_calls`, `dependent_calls`, `planned_faults`, `admitted_limits`. Left out
-because people differ: `natural_requests`, `helpful_replies`, `bearable_lengths`, and all that
-judges replies by what was observed, as people and models add what they know. Three checks have a
-variant that finds only what is certain in others' data: `turn_order`, `leaked_calls` and
-`kept_values`; each says how it differs.
+What a row is, it tells itself: OpenAI's messages (TRL's, Axolotl's and verl's too), turns of
+ShareGPT (LLaMA-Factory's and Hermes'), or API-Bank's dialogues and training rows.
+
+A row is held to those certain checks that need nothing it leaves out. Left out for all, since
+nobody tells the intent of others' data: `opening_request`, `mentioned_values`, `asked_first`,
+`intended_calls`, `dependent_calls`, `planned_faults`, `admitted_limits`. Left out because people
+differ: `natural_requests`, `helpful_replies`, `bearable_lengths`, and all that judges replies by
+what was observed, as people and models add what they know. Three checks have a variant that finds
+only what is certain in others' data: `turn_order`, `leaked_calls` and `kept_values`; each says how
+it differs.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from toolloom.pipeline.checks import (
     Check,
@@ -36,25 +38,39 @@ from toolloom.pipeline.checks import (
     turn_order,
 )
 from toolloom.pipeline.checks.findings import Findings
+from toolloom.pipeline.formats import api_bank
+from toolloom.pipeline.formats.chat import messages_row
+from toolloom.pipeline.formats.files import ForeignRow, foreign_rows
 from toolloom.pipeline.formats.import_log import writable
-from toolloom.pipeline.formats.reading import Reading
+from toolloom.pipeline.formats.reading import Reading, readings
+from toolloom.pipeline.formats.sharegpt import conversation_row, is_conversation
 from toolloom.pipeline.render.section import Section
-from toolloom.schemas import Dialogue, Finding, JsonObject, NothingFound, StoreError
+from toolloom.pipeline.store.files import replacing
+from toolloom.schemas import Dialogue, Finding, JsonObject, StoreError
 
-Read: TypeAlias = Callable[[Path], Iterator[Reading]]
-
-# Format → module of this package and its function.
-FORMATS: dict[str, tuple[str, str]] = {
-    "trl": ("chat", "trl_dialogues"),
-    "openai": ("chat", "openai_dialogues"),
-    "sharegpt": ("sharegpt", "sharegpt_dialogues"),
-    "hermes": ("sharegpt", "hermes_dialogues"),
-    "api-bank": ("api_bank_dialogues", "dialogues"),
-    "toolbench": ("toolbench", "dialogues"),
-}
+KNOWN = "OpenAI's messages, ShareGPT's conversations, API-Bank's dialogues and training rows"
 _LONGEST = 300  # letters of a detail that is shown
 _UNMAPPED = 12  # rows of the table of what was not read
-_PATIENCE = 200  # rows without one dialogue, after which the format is taken to be another
+_LOOKED_AT = 20  # rows, of which one tells the form
+_PATIENCE = 200  # rows without one dialogue, after which the file is taken to hold none
+
+# Groups as in `checks.CHECKS`: check → flags of a Reading that it needs.
+TABLE: tuple[tuple[tuple[Check[Dialogue], tuple[str, ...]], ...], ...] = (
+    ((plain_values, ()),),
+    (
+        (turn_order, ()),
+        (answered_calls, ("has_results",)),
+        (readable_calls, ()),
+    ),
+    (
+        (leaked_calls, ("has_reply",)),
+        (known_names, ()),
+        (searched_first, ("has_results",)),
+        (fitting_arguments, ()),
+        (fitting_observations, ("has_results",)),
+        (kept_values, ()),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +88,57 @@ class Audited:
         }
 
 
+def read(path: Path) -> Iterator[Reading]:
+    """Every row of a file, or of the files of a folder, in its own form. Raises StoreError."""
+    first = [row.value for row in islice(foreign_rows(path), _LOOKED_AT)]
+    if any(api_bank.is_bank_row(value) for value in first):
+        return api_bank.dialogues(path)
+    return readings(path, _either)
+
+
+def _either(value: JsonObject, row: ForeignRow) -> Reading:
+    return conversation_row(value, row) if is_conversation(value) else messages_row(value, row)
+
+
+def expected(reading: Reading) -> tuple[tuple[Check[Dialogue], ...], ...]:
+    """The checks a row is held to, in the groups in which they run."""
+    if reading.dialogue is None:
+        return ()
+    return tuple(
+        tuple(check for check, needs in group if all(getattr(reading, need) for need in needs))
+        for group in TABLE
+    )
+
+
+def judged(reading: Reading) -> Audited:
+    """The findings on a row: its reader's own, then those of the checks that apply to it."""
+    if reading.dialogue is None:
+        return Audited(reading, reading.faults)
+    return Audited(reading, (*reading.faults, *inspect(reading.dialogue, expected(reading))))
+
+
+def audited(path: Path) -> Iterator[Audited]:
+    """Every row of the file with its findings, one at a time. Raises StoreError."""
+    rows = dialogues = 0
+    first = None
+    for reading in read(path):
+        rows += 1
+        dialogues += reading.dialogue is not None
+        first = first or reading
+        if not dialogues and rows == _PATIENCE:
+            break
+        yield judged(reading)
+    if first is None:
+        raise StoreError(f"{path} has no rows to audit.")
+    if not dialogues:
+        why = first.faults[0].detail if first.faults else "it is no dialogue"
+        looked = f"none of its {'first ' if rows == _PATIENCE else ''}{rows:,} rows is a dialogue"
+        raise StoreError(
+            f"{path} cannot be audited: {looked if rows > 1 else 'its one row is no dialogue'}. "
+            f"{first.place}: {why}. What can be read: {KNOWN}."
+        )
+
+
 @dataclass
 class ReasonTally:
     """One reason: how many rows, and which checks found it how often."""
@@ -85,7 +152,6 @@ class AuditReport:
     """What an audit found."""
 
     source: str
-    format: str
     rows: int = 0
     dialogues: int = 0
     calls: int = 0
@@ -129,48 +195,8 @@ class AuditReport:
         return {**told, "reasons": reasons, "checks": dict(self.checks), "unmapped": unmapped}
 
 
-def reader(format: str) -> Read:
-    """The reader of a format. Raises NothingFound."""
-    if format not in FORMATS:
-        known = ", ".join(FORMATS)
-        raise NothingFound(f"There is no format `{format}`. Formats are: {known}.")
-    module, function = FORMATS[format]
-    read: Read = getattr(import_module(f"toolloom.pipeline.formats.{module}"), function)
-    return read
-
-
-def audited(path: Path, format: str) -> Iterator[Audited]:
-    """Every row of the file with its findings, one at a time. Raises NothingFound, StoreError."""
-    rows = dialogues = 0
-    first = None
-    for reading in reader(format)(path):
-        rows += 1
-        dialogues += reading.dialogue is not None
-        first = first or reading
-        if not dialogues and rows == _PATIENCE:
-            break
-        yield judged(reading)
-    if first is None:
-        raise StoreError(f"{path} has no rows to audit.")
-    if not dialogues:
-        why = first.faults[0].detail if first.faults else "it is no dialogue"
-        looked = f"none of its {'first ' if rows == _PATIENCE else ''}{rows:,} rows is a dialogue"
-        raise StoreError(
-            f"{path} does not look like {format}: {looked if rows > 1 else 'its one row is none'}. "
-            f"{first.place}: {why}. Is it in another format? Known are {', '.join(FORMATS)}."
-        )
-
-
-def judged(reading: Reading) -> Audited:
-    """The findings on a row: its reader's own, then those of the checks that apply to it."""
-    if reading.dialogue is None:
-        return Audited(reading, reading.faults)
-    return Audited(reading, (*reading.faults, *inspect(reading.dialogue, expected(reading))))
-
-
 def audit(
     path: Path,
-    format: str,
     *,
     examples: int = 3,
     flag: Callable[[JsonObject], None] | None = None,
@@ -178,12 +204,11 @@ def audit(
 ) -> AuditReport:
     """Audit a file in one pass. `flag` takes each flagged row, `tell` the report after each row.
 
-    Raises NothingFound, StoreError.
+    Raises StoreError.
     """
-    report = AuditReport(path.name, format, findings=Findings(examples))
-    for row in audited(path, format):
-        ran = [c.__name__ for group in expected(row.reading) for c in group]
-        report.take(row, ran)
+    report = AuditReport(path.name, findings=Findings(examples))
+    for row in audited(path):
+        report.take(row, [c.__name__ for group in expected(row.reading) for c in group])
         if flag and row.findings:
             flag(row.as_json())
         if tell:
@@ -206,7 +231,7 @@ def sections(report: AuditReport) -> list[Section]:
     faulty = f"{number} {'have findings' if report.flagged > 1 else 'has a finding'}"
     shown = [
         Section(
-            note=f"{report.source} as {report.format}: {report.rows:,} rows, {report.dialogues:,} "
+            note=f"{report.source}: {report.rows:,} rows, {report.dialogues:,} "
             f"of them dialogues, with {report.calls:,} calls. {faulty}."
         )
     ]
@@ -237,35 +262,6 @@ def _example(place: str, finding: Finding) -> str:
     return f"{place}{turn}: {detail}"
 
 
-# Groups as in `checks.CHECKS`: check → flags of a Reading that it needs.
-TABLE: tuple[tuple[tuple[Check[Dialogue], tuple[str, ...]], ...], ...] = (
-    ((plain_values, ()),),
-    (
-        (turn_order, ()),
-        (answered_calls, ("has_results",)),
-        (readable_calls, ()),
-    ),
-    (
-        (leaked_calls, ("has_reply",)),
-        (known_names, ()),
-        (searched_first, ("has_results",)),
-        (fitting_arguments, ()),
-        (fitting_observations, ("has_results",)),
-        (kept_values, ()),
-    ),
-)
-
-
-def expected(reading: Reading) -> tuple[tuple[Check[Dialogue], ...], ...]:
-    """The checks a row is held to, in the groups in which they run."""
-    if reading.dialogue is None:
-        return ()
-    return tuple(
-        tuple(check for check, needs in group if all(getattr(reading, need) for need in needs))
-        for group in TABLE
-    )
-
-
 @contextmanager
 def flagged_rows(path: Path, source: Path) -> Iterator[Callable[[JsonObject], None]]:
     """Writes rows to a file of JSON lines that is there when all are written, and not before.
@@ -273,30 +269,19 @@ def flagged_rows(path: Path, source: Path) -> Iterator[Callable[[JsonObject], No
     `source`: what is audited, which is not to be overwritten. Raises StoreError.
     """
     _apart(path, source)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with _writing(path):
-            file = part.open("w", encoding="utf-8", errors="surrogateescape")
-        with file:
+    with replacing(path) as file:
 
-            def write(row: JsonObject) -> None:
-                with _writing(path):
-                    print(dumped(row), file=file)
+        def write(row: JsonObject) -> None:
+            file.write(f"{dumped(row)}\n".encode())
 
-            yield write
-            with _writing(path):
-                file.close()
-                os.replace(part, path)
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+        yield write
 
 
 def write_report(path: Path, report: AuditReport, source: Path) -> None:
     """The report as JSON. Raises StoreError."""
     _apart(path, source)
-    with _writing(path):
-        path.write_text(dumped(report.as_json(), indent=2) + "\n", encoding="utf-8")
+    with replacing(path) as file:
+        file.write(f"{dumped(report.as_json(), indent=2)}\n".encode())
 
 
 def _apart(path: Path, source: Path) -> None:
@@ -304,13 +289,3 @@ def _apart(path: Path, source: Path) -> None:
         raise StoreError(f"{path} is what is audited. Name another file to write to.")
     if path.is_dir():
         raise StoreError(f"{path} is a folder. Name a file to write to.")
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        why = error.strerror or str(error)
-        told = f"{path} cannot be written: {why}. Check the folder and its rights."
-        raise StoreError(told) from error

@@ -12,62 +12,71 @@ Phi's stop without the key, GPT-OSS's and LFM's stop at null, and all of them ta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from toolloom.pipeline.formats.base import (
     Arguments,
     Exported,
     ExportPlace,
-    arguments,
     calls,
     number_of,
     spaced,
     system_of,
     tools,
 )
-from toolloom.pipeline.formats.conversation import (
-    Conversation,
-    RowCall,
-    identity,
-    opened,
-    readings,
-    turns_in,
-)
 from toolloom.pipeline.formats.files import ForeignRow
 from toolloom.pipeline.formats.intake import line
-from toolloom.pipeline.formats.reading import Reading, refused
+from toolloom.pipeline.formats.reading import (
+    Conversation,
+    Reading,
+    RowCall,
+    opened,
+    refused,
+    turns_in,
+)
 from toolloom.pipeline.formats.sharegpt import call_text, instructed
 from toolloom.pipeline.store.files import to_text
 from toolloom.schemas import JsonObject, Message, Reason, Sample
 
-_ANSWERS = ("completion", "chosen", "rejected")
-_TRL = {"id", "messages", "prompt", *_ANSWERS, "label", "tools"}
-_OPENAI = {"id", "messages", "tools", "functions", "parallel_tool_calls"}
-_PREFERENCE = {"input", "preferred_output", "non_preferred_output"}
+_ANSWERS = ("completion", "chosen", "preferred_output")
+_WORSE = ("rejected", "non_preferred_output")
+_ROW = {"id", "messages", "prompt", "input", *_ANSWERS, *_WORSE, "label"}
+_OFFERED = ("tools", "functions")
 _MESSAGE = {"role", "content", "name", "tool_calls", "tool_call_id", "function_call"}
 
 
-def _trl(value: JsonObject, row: ForeignRow) -> Reading:
+def messages_row(value: JsonObject, row: ForeignRow) -> Reading:
+    """A row of `messages`, or of a prompt with an answer, of which the better one is read."""
+    if isinstance(given := value.get("input"), dict):  # OpenAI's preferences
+        value = {**value, **given, "input": None, "prompt": given.get("messages"), "messages": None}
     said = _columns(value)
     if isinstance(said, str):
         return refused(row, said)
     taken = Conversation("openai", row)
-    taken.fields(value, _TRL)
-    if value.get("rejected"):
-        taken.note("field `rejected`: the worse answer is not judged")
+    taken.fields(value, {*_ROW, *_OFFERED, "parallel_tool_calls"})
+    for key in [key for key in _WORSE if value.get(key)]:
+        taken.note(f"field `{key}`: the worse answer is not judged")
     if value.get("label") is False:
         taken.note("field `label`: false, so the completion is meant to be the worse one")
-    tools = opened(value.get("tools"))[0]
-    taken.offer(_without_null([opened(t)[0] for t in tools] if isinstance(tools, list) else tools))
-    _converse(taken, said, strict=False)
-    return taken.reading(identity(value, row))
+    for key in _OFFERED:
+        tools = opened(value.get(key))[0]
+        listed = [opened(one)[0] for one in tools] if isinstance(tools, list) else tools
+        taken.offer(_without_null(listed))
+    for turn in said:
+        _take(taken, turn)
+    if value.get("parallel_tool_calls") is False and any(
+        isinstance(made := turn.get("tool_calls"), list) and len(made) > 1 for turn in said
+    ):
+        detail = "`parallel_tool_calls` is false, and a message has several calls"
+        taken.fault(Reason.MALFORMED_DIALOGUE, detail)
+    return taken.reading(line(value.get("id")))
 
 
 def _columns(value: JsonObject) -> list[JsonObject] | str:
     """The messages of a row, from whichever columns it has, or why there are none."""
     if value.get("messages") is not None:
-        return turns_in(value["messages"])
+        said = turns_in(value["messages"])
+        return f"its `messages`: {said}" if isinstance(said, str) else said
     found: list[JsonObject] = []
     answer = next((key for key in _ANSWERS if value.get(key) is not None), None)
     for key in [key for key in ("prompt", answer) if key and value.get(key) is not None]:
@@ -77,103 +86,39 @@ def _columns(value: JsonObject) -> list[JsonObject] | str:
         if isinstance(part, str):
             return f"its `{key}`: {part}"
         found += part
-    if found:
-        return found
-    if "conversations" in value:
-        return "it has `conversations`, which is another form: --format sharegpt or hermes"
-    return "it has neither `messages` nor `prompt` with `completion` or `chosen`"
+    return found or "it has neither `messages` nor `conversations` nor `prompt` with an answer"
 
 
-def _openai(value: JsonObject, row: ForeignRow) -> Reading:
-    given, preferred = value.get("input"), value.get("preferred_output")
-    if isinstance(given, dict) and isinstance(preferred, list):  # preference fine-tuning
-        asked = given.get("messages")
-        rest = {key: part for key, part in value.items() if key not in _PREFERENCE}
-        value = {
-            **rest,
-            **given,
-            "messages": [*(asked if isinstance(asked, list) else []), *preferred],
-        }
-    said = turns_in(value.get("messages"))
-    if isinstance(said, str):
-        return refused(row, f"its `messages`: {said}")
-    taken = Conversation("openai", row)
-    taken.fields(value, _OPENAI)
-    if isinstance(row.value, dict) and row.value.get("non_preferred_output"):
-        taken.note("field `non_preferred_output`: the worse answer is not judged")
-    taken.offer(value.get("tools"))
-    taken.offer(value.get("functions"))
-    _converse(taken, said, strict=True)
-    if value.get("parallel_tool_calls") is False and any(
-        isinstance(made := turn.get("tool_calls"), list) and len(made) > 1 for turn in said
-    ):
-        detail = "`parallel_tool_calls` is false, and a message has several calls"
-        taken.fault(Reason.MALFORMED_DIALOGUE, detail)
-    return taken.reading(identity(value, row))
+def _take(taken: Conversation, turn: JsonObject) -> None:
+    role, content = turn.get("role"), turn.get("content")
+    for key in [key for key in turn if key not in _MESSAGE]:
+        if turn[key] not in (None, "", [], {}):
+            taken.note(f"messages: field `{line(key)[:60]}`")
+    if role in ("system", "developer"):
+        taken.system(content)
+    elif role == "user":
+        taken.user(content)
+    elif role == "assistant":
+        listed = opened(turn.get("tool_calls"))[0]
+        entries = listed if isinstance(listed, list) else [] if listed is None else [listed]
+        older = turn.get("function_call")
+        entries = [*entries, *([{"function": older}] if isinstance(older, dict) else [])]
+        made = [_call(opened(entry)[0]) for entry in entries]
+        taken.assistant(content, [call for call in made if call])
+        for _ in range(made.count(None)):
+            taken.fault(Reason.FALSE_API_CALL_FORMAT, "a call without a function's name")
+    elif role in ("tool", "function"):
+        taken.result(content, turn.get("tool_call_id"), turn.get("name"))
+    else:
+        taken.left_out("message", line(role))
 
 
-trl_dialogues = partial(readings, take=_trl)
-"""Rows of `messages`, `prompt` and `completion`, or `prompt`, `chosen` and `rejected`."""
-openai_dialogues = partial(readings, take=_openai)
-"""Rows of a fine-tuning file."""
-
-
-def _converse(taken: Conversation, said: list[JsonObject], strict: bool) -> None:
-    """Take all messages. `strict`: what OpenAI refuses is a fault."""
-    for turn in said:
-        role, content = turn.get("role"), turn.get("content")
-        for key in [key for key in turn if key not in _MESSAGE]:
-            if turn[key] not in (None, "", [], {}):
-                taken.note(f"messages: field `{line(key)[:60]}`")
-        if role in ("system", "developer"):
-            taken.system(content)
-        elif role == "user":
-            taken.user(content)
-        elif role == "assistant":
-            _assistant(taken, turn, strict)
-        elif role == "tool":
-            call_id = turn.get("tool_call_id")
-            taken.result(content, call_id, turn.get("name"))
-            if strict and not call_id:
-                taken.fault(Reason.MALFORMED_DIALOGUE, "a result without `tool_call_id`")
-        elif role == "function":
-            taken.result(content, None, turn.get("name"))
-        else:
-            taken.left_out("message", line(role))
-
-
-def _assistant(taken: Conversation, turn: JsonObject, strict: bool) -> None:
-    made: list[RowCall] = []
-    wrong: list[tuple[Reason, str]] = []
-    listed = opened(turn.get("tool_calls"))[0]
-    for entry in listed if isinstance(listed, list) else [] if listed is None else [listed]:
-        call, why = _call(opened(entry)[0], strict)
-        made += [call] if call else []
-        wrong += [(Reason.FALSE_API_CALL_FORMAT, why)] if why else []
-        if call and strict and not call.id:
-            wrong.append((Reason.MALFORMED_DIALOGUE, "a call without an id"))
-    older = turn.get("function_call")
-    if isinstance(older, dict):
-        call, why = _call({"function": older}, strict)
-        made += [call] if call else []
-        wrong += [(Reason.FALSE_API_CALL_FORMAT, why)] if why else []
-    taken.assistant(turn.get("content"), made)
-    for reason, why in wrong:
-        taken.fault(reason, why)
-
-
-def _call(entry: Any, strict: bool) -> tuple[RowCall | None, str]:
-    """A call, and what is wrong with its form."""
+def _call(entry: Any) -> RowCall | None:
     inner = entry.get("function", entry) if isinstance(entry, dict) else None
     if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
-        return None, "a call without a function's name"
+        return None
     asked, given = inner.get("arguments"), entry.get("id")
-    why = ""
-    if strict and not isinstance(asked, str):
-        why = f"arguments of {line(inner['name'])} are no text, but OpenAI takes JSON text only"
-    if not strict and isinstance(asked, dict):
-        asked = _without_null(asked)
-    return RowCall(inner["name"], asked, given if isinstance(given, str) else ""), why
+    return RowCall(inner["name"], _without_null(asked), given if isinstance(given, str) else "")
 
 
 def _without_null(value: Any) -> Any:
@@ -190,18 +135,13 @@ def chat(messages: Sequence[Message], form: Arguments) -> list[JsonObject]:
 
 def _turn(message: Message, form: Arguments) -> JsonObject:
     row: JsonObject = {"role": message.role, "content": message.content or ""}
-    if message.tool_calls:
-        made = [(call, arguments(call)) for call in message.tool_calls]
+    made = calls(message)
+    if form == "string":
+        made = [{**call, "arguments": spaced(call["arguments"])} for call in made]
+    if made:
         row["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {
-                    "name": call.function.name,
-                    "arguments": spaced(values) if form == "string" else values,
-                },
-            }
-            for call, values in made
+            {"id": call.id, "type": "function", "function": function}
+            for call, function in zip(message.tool_calls, made, strict=True)
         ]
     if message.role == "tool":
         row |= {"tool_call_id": message.tool_call_id, "name": message.name}
@@ -230,25 +170,21 @@ def _with_text_schemas(sample: Sample) -> list[JsonObject]:
 
 def axolotl_notes(place: ExportPlace) -> dict[str, str]:
     """The lines of Axolotl's configuration."""
-    lines = ["datasets:"]
-    for split in place.splits:
-        if split != "train" and "train" in place.splits:
-            continue
-        lines += _axolotl_dataset(f"{place.folder}/{split}.jsonl")
-    if "validation" in place.splits and "train" in place.splits:
-        lines += ["test_datasets:", *_axolotl_dataset(f"{place.folder}/validation.jsonl")]
+    how = ["type: chat_template", "field_messages: messages", "field_tools: tools"]
+    return axolotl_yaml(place, [], [*how, "roles_to_train: [assistant]"])
+
+
+def axolotl_yaml(place: ExportPlace, head: list[str], how: list[str]) -> dict[str, str]:
+    """Train, or whatever there is, to train on, and validation to test on; `how` is each read."""
+    trained = ["train"] if "train" in place.splits else place.splits
+    tested = ["validation"] if {"train", "validation"} <= {*place.splits} else []
+    lines = list(head)
+    for title, splits in (("datasets", trained), ("test_datasets", tested)):
+        lines += [f"{title}:"] if splits or title == "datasets" else []
+        for path in (f"{place.folder}/{split}.jsonl" for split in splits):
+            lines += [f"  - path: {to_text(path)}"]
+            lines += [f"    {line}" for line in ("ds_type: json", *how)]
     return {"axolotl.yaml": "\n".join(lines) + "\n"}
-
-
-def _axolotl_dataset(path: str) -> list[str]:
-    return [
-        f"  - path: {to_text(path)}",
-        "    ds_type: json",
-        "    type: chat_template",
-        "    field_messages: messages",
-        "    field_tools: tools",
-        "    roles_to_train: [assistant]",
-    ]
 
 
 def openai(sample: Sample, form: Arguments) -> Exported:
@@ -269,30 +205,27 @@ def verl(sample: Sample, form: Arguments) -> Exported:
     """A row to imitate, and one to reward for each turn that calls or answers a user."""
     query, messages = sample.dialogue.query, sample.dialogue.messages
     imitated = {"messages": chat(messages, form), "tools": _with_text_schemas(sample)}
-    rewarded = []
+    rows: list[tuple[str, JsonObject]] = [("sft", imitated)]
     prompt = [{"role": "system", "content": instructed(system_of(sample), sample)}]
     for place, message in enumerate(messages):
         if message.role == "system":
             continue
-        asked = place > 0 and messages[place - 1].role == "user"
-        if message.role == "assistant" and (message.tool_calls or asked):
-            truth = {"style": "rule", "ground_truth": spaced(calls(message))}
-            extra = {
-                "index": 100 * number_of(sample) + place,
-                "id": sample.id,
-                "turn": place,
-                "scenario": query.scenario.value,
+        is_answer = message.role == "assistant" and place and messages[place - 1].role == "user"
+        if message.tool_calls or is_answer:
+            row = {
+                "data_source": "toolloom",
+                "prompt": list(prompt),
+                "ability": query.ability.value,
+                "reward_model": {"style": "rule", "ground_truth": spaced(calls(message))},
+                "extra_info": {
+                    "index": 100 * number_of(sample) + place,
+                    "id": sample.id,
+                    "turn": place,
+                    "scenario": query.scenario.value,
+                },
             }
-            rewarded.append(
-                {
-                    "data_source": "toolloom",
-                    "prompt": list(prompt),
-                    "ability": query.ability.value,
-                    "reward_model": truth,
-                    "extra_info": extra,
-                }
-            )
-        calling = message.role == "assistant"
-        content = call_text(message) if calling else message.content or ""
-        prompt = [*prompt, {"role": message.role, "content": content}]
-    return Exported((("sft", imitated), *(("rl", row) for row in rewarded)))
+            rows.append(("rl", row))
+        is_assistant = message.role == "assistant"
+        content = call_text(message) if is_assistant else message.content or ""
+        prompt.append({"role": message.role, "content": content})
+    return Exported(tuple(rows))

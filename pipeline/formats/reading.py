@@ -1,21 +1,28 @@
-"""What a reader makes of a row: our record of it, what has no place there, what is wrong with it.
+"""A row that others wrote, taken turn by turn into our record.
 
-A reader is a function `read(path) -> Iterator[Reading]`. It never raises for a row, only for a
-file (StoreError), and it yields one Reading for each row: `refused` where the row is no dialogue.
+What the readers of all forms share: tools, calls and results however they are named and paired,
+API Search, notes of what has no place in our record; and JSON in text as others write it. Rows are
+hostile: nothing in them is evaluated, and neither depth nor size may cost much. A reader never
+raises for a row, only for a file (StoreError): a row that is no dialogue is `refused`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
 
+from toolloom.llm.wire import readings as repaired
 from toolloom.pipeline.checks.contradictions import NO_DATE
 from toolloom.pipeline.checks.schema import UncheckableSchema, oddity, violations
-from toolloom.pipeline.formats.files import ForeignRow
+from toolloom.pipeline.checks.text.call_text import literal
+from toolloom.pipeline.formats.files import ForeignRow, foreign_rows
 from toolloom.pipeline.formats.import_log import ImportLog, legal
 from toolloom.pipeline.formats.intake import line, text
 from toolloom.pipeline.formats.json_schema import SchemaBudget, arguments, plain
@@ -36,13 +43,25 @@ from toolloom.schemas import (
 )
 from toolloom.schemas.api import SourceKind
 
-# An audit judges by the whole schema, not by a short one.
-_ROOMY = SchemaBudget(bytes=400_000, depth=10)
+DEEPEST = 64  # nesting of a row, and again of JSON text in it
+PARTS = 200_000  # values of a row
+MOST_TURNS = 500
+MOST_TOOLS = MOST_CALLS = 1_000
+_NOTES, _FAULTS = 40, 200  # of one row
+_MENDS, _MENDED = 8, 2_000  # texts of a row that are mended, and how long each may be
+_SHARED = 1_000_000  # letters of a result that is given to several calls, all told
+_ROOMY = SchemaBudget(bytes=400_000, depth=10)  # an audit judges by the whole schema
+_THOUGHTS = ("think", "scratch_pad")
+_PRESENT = re.compile(
+    r"\b(?:present moment|current (?:date|time|date and time|datetime)|today(?:'s date)?)\s*"
+    r"(?:is|:)\s*(?:[A-Za-z]+,? )?(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d))?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A row, read. The flags say what its format holds: checks that need more are not run."""
+    """A row, read. The flags say what it holds: checks that need more are not run."""
 
     place: str
     raw: Any
@@ -53,215 +72,301 @@ class Reading:
     has_reply: bool = False  # it ends with words of the assistant
 
 
-def fault(reason: Reason, detail: str, turn: int | None = None) -> Finding:
-    """What a reader itself finds, in the form of all findings."""
-    return Finding(check="reading", reason=reason, turn=turn, detail=detail)
-
-
 def refused(row: ForeignRow, why: str = "", unmapped: Iterable[str] = ()) -> Reading:
-    """A row that is no dialogue: unreadable, or without what its format asks for."""
-    finding = fault(Reason.MALFORMED_DIALOGUE, why or row.fault)
+    """A row that is no dialogue: unreadable, or without what its form asks for."""
+    finding = Finding(
+        check="reading", reason=Reason.MALFORMED_DIALOGUE, turn=None, detail=why or row.fault
+    )
     raw = row.raw if row.fault else row.value
     return Reading(row.place, raw, None, tuple(unmapped), (finding,))
 
 
-def decoded(value: Any) -> Any:
-    """A cell that holds JSON as text, as a value; anything else, and broken JSON, as it is."""
-    if not isinstance(value, str) or value.lstrip()[:1] not in {"{", "["}:
-        return value
-    read = json_of(value)
-    return value if read is None else read
+Take: TypeAlias = Callable[[JsonObject, ForeignRow], Reading]
 
 
-def json_of(written: str, strict: bool = True) -> Any:
-    """The value of JSON text, or None for what is none. Not `strict`: with raw line breaks."""
-    try:
-        return json.loads(written, strict=strict)
-    except (ValueError, RecursionError):
-        return None
+def readings(path: Path, take: Take) -> Iterator[Reading]:
+    """Every row of a file, read by `take`, which gets objects of bearable size only."""
+    for row in foreign_rows(path):
+        if row.fault:
+            yield refused(row)
+        elif not isinstance(row.value, dict):
+            yield refused(row, "it is no JSON object")
+        elif why := excess(row.value):
+            yield refused(row, why)
+        else:
+            yield take(row.value, row)
 
 
-class Toolbox:
-    """The functions a row offers, as `Api` records with legal and unique function names."""
+class RowCall(NamedTuple):
+    """A call as a row has it."""
 
-    def __init__(self, kind: SourceKind) -> None:
+    name: Any
+    arguments: Any = None
+    id: str = ""
+
+
+class Conversation:
+    """Turns on their way into a dialogue, with what has no place there and what is wrong.
+
+    An assistant's words and the calls that follow them are one message, and a dialogue has one
+    system message, empty where none is told.
+    """
+
+    def __init__(self, kind: SourceKind, row: ForeignRow) -> None:
+        self.faults: list[Finding] = []
         self._kind = kind
-        self._pool: dict[str, Api] = {}
-        self._names: dict[str, str] = {}
-        self.unmapped: list[str] = []
+        self._row = row
+        self._pool: dict[str, Api] = {}  # by function
+        self._names: dict[str, str] = {}  # the row's name of a tool → its function
+        self._messages: list[Message] = []
+        self._notes: dict[str, None] = {}
+        self._open: dict[str, str] = {}  # calls without a result: id, function name
+        self._named = False  # the row gives its calls ids
+        self._calls = self._mends = 0
+        self._searches = self._results = False
+        self._last = ""
+        self._now: dt.datetime | None = None
+
+    def note(self, told: str) -> None:
+        """What has no place in our record. Each note counts once in a row."""
+        if len(self._notes) < _NOTES:
+            self._notes[told] = None
+
+    def fields(self, value: JsonObject, known: Iterable[str]) -> None:
+        """Note the columns of a row that are not read."""
+        for key in [key for key in value if key not in known]:
+            self.note(f"field `{line(key)[:60]}`")
+
+    def fault(self, reason: Reason, detail: str) -> None:
+        """A fault of the last message, found while it was read."""
+        if len(self.faults) < _FAULTS:
+            turn = len(self._all()) - 1 if self._messages else None
+            found = Finding(check="reading", reason=reason, turn=turn, detail=detail)
+            self.faults.append(found)
+
+    def mended(self, value: Any) -> tuple[Any, str]:
+        """`opened`, mended where it must be, as often as a row may cost."""
+        found, how = opened(value, mend=self._mends < _MENDS)
+        self._mends += isinstance(found, str) or "mended" in how
+        return found, how
+
+    def left_out(self, turn: str, role: str) -> None:
+        """A turn of a role that no record has. `turn`: what the form calls it."""
+        detail = f"a {turn} of the role `{role[:60]}`, which is left out"
+        self.fault(Reason.MALFORMED_DIALOGUE, detail)
+
+    # Tools
 
     @property
-    def pool(self) -> tuple[Api, ...]:
-        return tuple(self._pool.values())
-
-    def add(
-        self, name: Any, description: Any = "", parameters: Any = None, returns: Any = None
-    ) -> str | None:
-        """Offer a function; why it cannot be offered, or None. All values may be hostile."""
-        called = line(name)
-        if not called:
-            return "a tool without a name"
-        if called in self._names:
-            self.unmapped.append("tools: the second description of a function with the same name")
-            return None
-        function, number = legal(called), 2
-        while function in self._pool or function == API_SEARCH.function:
-            function, number = f"{legal(called)[:60]}_{number}", number + 1
-        key = json.dumps([description, parameters, returns], sort_keys=True, default=str)
-        api, lost = _api(self._kind, called, function, key)
-        self.unmapped += lost
-        self._names[called] = function
-        self._pool[function] = api
-        return None
+    def has_tools(self) -> bool:
+        return bool(self._pool)
 
     def api(self, name: Any) -> Api | None:
         """The record of a function, by the name the row calls it."""
         return self._pool.get(self._names.get(line(name), ""))
 
-    def replace(self, api: Api) -> None:
-        """Put a changed record in the place of the one with its function name."""
-        self._pool[api.function] = api
+    def offer(self, listed: Any) -> None:
+        """Tools as a list, or as JSON text of one; each nested under `function` or flat."""
+        found, how = opened(listed)
+        if how:
+            self.note(f"tools: the list {how}")
+        if isinstance(found, dict):
+            found = [found]
+        if found is None or found == "":
+            return
+        if not isinstance(found, list):
+            self.fault(Reason.ILLEGAL_SCHEMA, "its tools are no list that can be read")
+            return
+        if len(found) > MOST_TOOLS:
+            self.note(f"tools: those after the first {MOST_TOOLS:,}")
+        for entry in found[:MOST_TOOLS]:
+            self._offered(opened(entry)[0])
 
-    def called(self, name: Any) -> str:
-        """The function name for a name as the row calls it; unknown names stay as they are."""
-        return self._names.get(line(name), text(name))
+    def _offered(self, entry: Any) -> None:
+        inner = entry.get("function", entry) if isinstance(entry, dict) else None
+        if not isinstance(inner, dict):
+            self.fault(Reason.ILLEGAL_SCHEMA, "a tool that is no object")
+            return
+        schemas = (inner.get(key) for key in ("parameters", "input_schema", "inputSchema"))
+        parameters, _ = opened(next((s for s in schemas if s is not None), None))
+        properties = parameters.get("properties") if isinstance(parameters, dict) else None
+        searched = isinstance(properties, dict) and [*properties] == ["keywords"]
+        if searched and inner.get("name") == API_SEARCH.function:
+            self._searches = True
+            return
+        returns = inner.get("returns", inner.get("output_schema"))
+        returns = returns if isinstance(returns, dict) else None
+        self.tool(inner.get("name"), inner.get("description"), parameters, returns)
 
+    def searches(self) -> None:
+        """API Search is on offer."""
+        self._searches = True
 
-@lru_cache(maxsize=4096)
-def _api(kind: SourceKind, called: str, function: str, key: str) -> tuple[Api, tuple[str, ...]]:
-    """The record of a description, and what its schemas lost. Cached: rows share their tools."""
-    description, parameters, returns = json.loads(key)
-    ledger = ImportLog(called)
-    lost = []
-    if parameters is not None and not isinstance(parameters, dict):
-        lost.append("tools: parameters that are no object")
-        parameters = None
-    api = Api(
-        category="audit",
-        tool="audit",
-        name=called,
-        function=function,
-        description=text(description),
-        parameters=arguments(parameters or {}, ledger=ledger, api=called, budget=_ROOMY),
-        returns=plain(returns, ledger=ledger, api=called, place="returns", budget=_ROOMY) or None
-        if returns
-        else None,
-        source=Source(kind=kind),
-    )
-    api = _with_defaults(api, parameters)
-    report = ledger.report(imported=1)
-    lost += [f"tools: schema keywords left out ({cut.why})" for cut in report.cut]
-    lost += [f"tools: a reference that is not followed ({r.why})" for r in report.unresolved]
-    return api, tuple(dict.fromkeys(lost))
+    def tool(self, name: Any, description: Any, parameters: Any, returns: Any = None) -> None:
+        """Offer one function, under a legal and unique name."""
+        called = line(name)
+        if not called:
+            self.fault(Reason.ILLEGAL_SCHEMA, "a tool without a name")
+        elif called in self._names:
+            self.note("tools: the second description of a function with the same name")
+        else:
+            function, number = legal(called), 2
+            while function in self._pool or function == API_SEARCH.function:
+                function, number = f"{legal(called)[:60]}_{number}", number + 1
+            key = json.dumps([description, parameters, returns], sort_keys=True, default=str)
+            api, lost = _api(self._kind, called, function, key)
+            self._names[called], self._pool[function] = function, api
+            for one in lost:
+                self.note(one)
 
+    # Turns
 
-def _with_defaults(api: Api, given: Any) -> Api:
-    """The API with every default it names allowed, although its own types or choices forbid it.
-
-    `N/A` for a unit of seconds or milliseconds is no fault of the call that leaves it so.
-    """
-    named = given.get("properties") if isinstance(given, dict) else None
-    properties = {}
-    for name, schema in api.properties.items():
-        told = named.get(name) if isinstance(named, dict) else None
-        default = told.get("default") if isinstance(told, dict) else None
-        if default is None or oddity(default) or not leaves(schema, default):
-            continue
-        about = {k: schema[k] for k in ("description",) if k in schema}
-        properties[name] = {**about, "default": default, "anyOf": [schema, {"const": default}]}
-    if not properties:
-        return api
-    whole = {**api.parameters, "properties": {**api.properties, **properties}}
-    return api.model_copy(update={"parameters": whole})
-
-
-def leaves(schema: Any, value: Any) -> bool:
-    """Whether a value leaves its schema in any way that can be told."""
-    try:
-        return isinstance(schema, dict) and bool(violations(schema, value))
-    except UncheckableSchema:
-        return False
-
-
-class Script:
-    """The messages of a dialogue, in our order: an assistant's words and the calls that follow
-    them are one message, and a dialogue has one system message, empty where none is told."""
-
-    def __init__(self) -> None:
-        self._messages: list[Message] = []
-        self._calls = 0
-
-    def system(self, content: Any) -> None:
-        self._messages.append(Message(role="system", content=text(content)))
+    def system(self, content: Any, now: dt.datetime | None = None) -> None:
+        words = self._words(content)
+        self._now = self._now or now or present(words)
+        self._say(Message(role="system", content=words), "system")
 
     def user(self, content: Any) -> None:
-        self._messages.append(Message(role="user", content=text(content)))
+        self._say(Message(role="user", content=self._words(content)), "user")
+        self._open = {}
 
-    def assistant(
-        self,
-        content: Any = "",
-        calls: Iterable[tuple[str, Any]] = (),
-        ids: Iterable[str] = (),
-    ) -> list[str]:
-        """Words, calls as (function name, arguments), or both; the ids of the calls.
-
-        `ids`: those of the row, where it has some. Arguments that are no object stay text, which
-        the checks then find.
-        """
-        given, made = list(ids), list[ToolCall]()
-        for name, asked in calls:
+    def assistant(self, content: Any, calls: Iterable[RowCall] = ()) -> None:
+        """Words, calls, or both."""
+        words = self._words(content)
+        for tag in _THOUGHTS:
+            words, thoughts = tagged(words, tag)
+            if thoughts:
+                self.note(f"what stands in <{tag}>")
+        asked = [*calls]
+        if self._calls + len(asked) > MOST_CALLS:
+            self.note(f"calls: those after the first {MOST_CALLS:,}")
+            asked = asked[: MOST_CALLS - self._calls]
+        made = []
+        for call in asked:
             self._calls += 1
-            own = given[len(made)] if len(made) < len(given) else f"call_{self._calls}"
-            unread = asked if isinstance(asked, dict | str) else json.dumps(asked, default=str)
-            named = FunctionCall(name=text(name), arguments=unread)
-            made.append(ToolCall(id=own, function=named))
-        words, last = text(content) or None, self._messages[-1] if self._messages else None
+            self._named = self._named or bool(call.id)
+            given = self._arguments(call.arguments)
+            unread = given if isinstance(given, dict | str) else json.dumps(given, default=str)
+            named = self._names.get(line(call.name), text(call.name))
+            # The row's own ids, so that one that is used twice is found; else a number.
+            own = text(call.id) or f"call {self._calls}"
+            made.append(ToolCall(id=own, function=FunctionCall(name=named, arguments=unread)))
+        told = text(words.strip()) or None
+        last = self._messages[-1] if self._messages else None
         if last and last.role == "assistant" and not last.tool_calls:
-            words = "\n".join(filter(None, (last.content, words))) or None
+            if not made:
+                self.note("messages of the assistant that follow each other, joined to one")
+            told = "\n".join(filter(None, (last.content, told))) or None
             self._messages.pop()
-        self._messages.append(Message(role="assistant", content=words, tool_calls=tuple(made)))
-        return [call.id for call in made]
+        message = Message(role="assistant", content=told, tool_calls=tuple(made))
+        self._say(message, "calls" if made else "words")
+        self._open = {call.id: call.function.name for call in made}
 
-    def result(
-        self, call_id: str | None, response: Any, error: str | None = None, name: str | None = None
+    def _say(self, message: Message, what: str) -> None:
+        self._messages.append(message)
+        self._last = what
+
+    def _arguments(self, given: Any) -> Any:
+        value, how = self.mended(given)
+        if how:
+            self.note(f"arguments: text that {how}")
+        if value is None or value == "":
+            self.note("arguments: none, read as {}")
+            return {}
+        if isinstance(value, dict):
+            return {text(key): part for key, part in value.items()}
+        return text(value) if isinstance(value, str) else value
+
+    def result(self, content: Any, call_id: Any = None, name: Any = None) -> None:
+        """A result as the row has it: our envelope, JSON, or any text."""
+        value, how = opened(_joined(content))
+        if how:
+            self.note(f"results: text that {how}")
+        if isinstance(value, dict) and value.keys() == {"response", "error"}:
+            failed = value["error"]
+            error = failed if failed is None else str(failed)
+            self.observed(value["response"], error, call_id, name)
+        else:
+            self.observed(value, None, call_id, name)
+
+    def results(self, content: Any) -> None:
+        """One turn that answers all open calls: a list of as many results, or one for them all."""
+        value, _ = opened(_joined(content))
+        waiting = len(self._open)
+        if waiting > 1 and isinstance(value, list) and len(value) == waiting:
+            for one in value:
+                self.result(one)
+        elif waiting > 1 and isinstance(content, str) and len(content) * waiting <= _SHARED:
+            self.note("results: one turn for several calls, taken as the result of each")
+            for _ in range(waiting):
+                self.result(content)
+        else:
+            self.result(content)
+
+    def observed(
+        self, response: Any, error: str | None, call_id: Any = None, name: Any = None
     ) -> None:
-        """An observation, put into our envelope."""
+        """A result of the call with this id; else of the first open one of this name, or of any."""
+        named = isinstance(name, str) and name
+        called = self._names.get(line(name), text(name)) if named else None
+        key, found = text(call_id), None
+        if key and (self._named or key in self._open):
+            found, function = key, self._open.pop(key, None)
+        else:
+            same = (i for i, function in self._open.items() if function == called)
+            found = next(same, next(iter(self._open), None))
+            function = self._open.pop(found) if found is not None else None
+        if function == API_SEARCH.function and self._searches:
+            for one in response if isinstance(response, list) else [response]:
+                if isinstance(one, dict):
+                    self._offered(one)
         held = json.dumps({"response": response, "error": error}, ensure_ascii=False, default=str)
-        self._messages.append(
-            Message(role="tool", content=text(held), tool_call_id=call_id, name=name)
+        self._say(
+            Message(role="tool", content=text(held), tool_call_id=found, name=called or function),
+            "result",
         )
+        self._results = True
 
-    def said(self) -> str:
-        """What the user has said so far."""
-        return "\n".join(m.content or "" for m in self._messages if m.role == "user")
+    def _words(self, content: Any) -> str:
+        content = _joined(content)
+        if isinstance(content, list | dict):
+            self.note("content that is no text")
+            return text(json.dumps(content, ensure_ascii=False, default=str))
+        return text(content) if isinstance(content, str) else ""
 
-    def messages(self) -> tuple[Message, ...]:
+    def _all(self) -> tuple[Message, ...]:
         if self._messages and self._messages[0].role == "system":
             return tuple(self._messages)
         return (Message(role="system", content=""), *self._messages)
 
+    def reading(self, name: str = "") -> Reading:
+        """The row, read. Refused if nobody says anything in it.
 
-def dialogue(
-    identity: str,
-    messages: tuple[Message, ...],
-    pool: tuple[Api, ...],
-    *,
-    ability: Ability = Ability.CALL,
-    scenario: Scenario | None = None,
-    now: dt.datetime | None = None,
-) -> Dialogue:
-    """Our record. The intent is unknown, so it is empty; the scenario is guessed if not told."""
-    said = [m.content or "" for m in messages if m.role == "user"]
-    query = Query(
-        id=identity,
-        ability=ability,
-        scenario=scenario or _scenario(messages),
-        now=now or NO_DATE,
-        pool=pool,
-        intent=(),
-        text=(said[0] if said else "") or "-",
-    )
-    return Dialogue(query=query, messages=messages)
+        A row may end with calls, which are what it teaches: their results are not missing. The
+        intent is unknown, so it is empty, and the scenario is guessed.
+        """
+        messages, row = self._all(), self._row
+        if all(message.role == "system" for message in messages):
+            return refused(row, "it has no messages", self._notes)
+        said = [m.content or "" for m in messages if m.role == "user"]
+        query = Query(
+            id=name or row.place,
+            ability=Ability.RETRIEVE_CALL if self._searches else Ability.CALL,
+            scenario=_scenario(messages),
+            now=self._now or NO_DATE,
+            pool=tuple(self._pool.values()),
+            intent=(),
+            text=(said[0] if said else "") or "-",
+        )
+        return Reading(
+            row.place,
+            row.value,
+            Dialogue(query=query, messages=messages),
+            tuple(self._notes),
+            tuple(self.faults),
+            has_results=self._results and self._last != "calls",
+            has_reply=self._last == "words",
+        )
 
 
 def _scenario(messages: tuple[Message, ...]) -> Scenario:
@@ -275,10 +380,143 @@ def _scenario(messages: tuple[Message, ...]) -> Scenario:
     return Scenario.PARALLEL if calls[0] > 1 else Scenario.SINGLE
 
 
-def envelope(content: Any) -> tuple[JsonObject | Any, str | None]:
-    """(response, error) of a result as others write it: ours as it is, JSON text as a value."""
-    value = decoded(content)
-    if isinstance(value, dict) and value.keys() == {"response", "error"}:
-        failed = value["error"]
-        return value["response"], failed if failed is None else str(failed)
-    return value, None
+@lru_cache(maxsize=4096)
+def _api(kind: SourceKind, called: str, function: str, key: str) -> tuple[Api, tuple[str, ...]]:
+    """The record of a description, and what its schemas lost. Cached: rows share their tools."""
+    description, parameters, returns = json.loads(key)
+    log, lost = ImportLog(called), []
+    if parameters is not None and not isinstance(parameters, dict):
+        lost.append("tools: parameters that are no object")
+        parameters = None
+    read = arguments(parameters or {}, ledger=log, api=called, budget=_ROOMY)
+    given = (
+        plain(returns, ledger=log, api=called, place="returns", budget=_ROOMY) if returns else None
+    )
+    api = Api(
+        category="audit",
+        tool="audit",
+        name=called,
+        function=function,
+        description=text(description),
+        parameters=_with_defaults(read, parameters),
+        returns=given or None,
+        source=Source(kind=kind),
+    )
+    report = log.report(imported=1)
+    lost += [f"tools: schema keywords left out ({cut.why})" for cut in report.cut]
+    lost += [f"tools: a reference that is not followed ({r.why})" for r in report.unresolved]
+    return api, tuple(dict.fromkeys(lost))
+
+
+def _with_defaults(schema: JsonObject, given: Any) -> JsonObject:
+    """The schema with every default it names allowed, although its own types forbid it.
+
+    `N/A` for a unit of seconds or milliseconds is no fault of the call that leaves it so.
+    """
+    named = given.get("properties") if isinstance(given, dict) else None
+    properties = dict(schema.get("properties", {}))
+    for name, inner in properties.items():
+        told = named.get(name) if isinstance(named, dict) else None
+        default = told.get("default") if isinstance(told, dict) else None
+        if default is None or oddity(default) or not isinstance(inner, dict):
+            continue
+        try:
+            is_allowed = not violations(inner, default)
+        except UncheckableSchema:
+            continue
+        if not is_allowed:
+            about = {k: inner[k] for k in ("description",) if k in inner}
+            properties[name] = {**about, "default": default, "anyOf": [inner, {"const": default}]}
+    return {**schema, "properties": properties} if properties else schema
+
+
+# Values in text
+
+
+def json_of(written: str, strict: bool = True) -> Any:
+    """The value of JSON text, or None for what is none. Not `strict`: with raw line breaks."""
+    try:
+        return json.loads(written, strict=strict)
+    except (ValueError, RecursionError):
+        return None
+
+
+def opened(value: Any, mend: bool = False) -> tuple[Any, str]:
+    """The value of a text that is JSON, or nearly, and how it was read if it is not JSON.
+
+    Anything else, and text that cannot be read, is given back. Python's way to write values is
+    parsed, never evaluated. `mend`: also what json_repair makes of it.
+    """
+    if not isinstance(value, str) or value.lstrip()[:1] not in {"{", "["}:
+        return value, ""
+    found, how = json_of(value), ""
+    if found is None:
+        found, how = json_of(value, strict=False), "has line breaks in its strings"
+    if found is None:
+        with suppress(ValueError):
+            found, how = literal(value), "is written as Python, not as JSON"
+    if found is None and mend and len(value) <= _MENDED:
+        found, how = next(repaired(value), (None, ""))[0], "is no JSON and was mended"
+    usable = isinstance(found, dict | list) and not excess(found)
+    return (found, how) if usable else (value, "")
+
+
+def excess(value: Any) -> str | None:
+    """What makes a value too deep or too large to be looked at, or None."""
+    stack, parts = [(value, 0)], 0
+    while stack:
+        item, depth = stack.pop()
+        parts += 1
+        if depth > DEEPEST:
+            return f"it is nested deeper than {DEEPEST} levels"
+        if isinstance(item, dict):
+            stack += [(part, depth + 1) for part in item.values()]
+        elif isinstance(item, list | tuple):
+            stack += [(part, depth + 1) for part in item]
+        if parts + len(stack) > PARTS:
+            return f"it has more than {PARTS:,} parts"
+    return None
+
+
+def turns_in(value: Any) -> list[JsonObject] | str:
+    """The turns of a column, of which each may be JSON text, or why they are none."""
+    listed, _ = opened(value)
+    if not isinstance(listed, list) or not listed:
+        return "it has no turns"
+    if len(listed) > MOST_TURNS:
+        return f"it has more than {MOST_TURNS} turns"
+    found = [opened(turn)[0] for turn in listed]
+    wrong = next((n for n, turn in enumerate(found, 1) if not isinstance(turn, dict)), 0)
+    return f"its turn {wrong} is no object" if wrong else found
+
+
+def tagged(written: str, tag: str) -> tuple[str, list[str]]:
+    """A text without its `<tag>…</tag>`, and what stands in them. One without an end stays."""
+    start, end = f"<{tag}>", f"</{tag}>"
+    outside, inside, at = list[str](), list[str](), 0
+    while (opening := written.find(start, at)) >= 0:
+        closing = written.find(end, opening)
+        if closing < 0:
+            break
+        outside.append(written[at:opening])
+        inside.append(written[opening + len(start) : closing])
+        at = closing + len(end)
+    return "".join([*outside, written[at:]]), inside
+
+
+def _joined(content: Any) -> Any:
+    """Content in parts as one text, if all its parts are texts."""
+    if isinstance(content, list) and content:
+        parts = [p.get("text") if isinstance(p, dict) and "type" in p else p for p in content]
+        words = [part for part in parts if isinstance(part, str)]
+        return "".join(words) if len(words) == len(parts) else content
+    return content
+
+
+def present(told: str) -> dt.datetime | None:
+    """The present a system turn tells, as ours do or in words much used for it."""
+    found = _PRESENT.search(told)
+    try:
+        return dt.datetime.fromisoformat(f"{found[1]}T{found[2] or '00:00'}") if found else None
+    except ValueError:
+        return None

@@ -12,7 +12,6 @@ of hermes-function-calling-v1 are often written as Python dicts, which are read 
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
 from toolloom.pipeline.checks.transcript import shown
@@ -31,23 +30,22 @@ from toolloom.pipeline.formats.base import (
     turns,
     words_beside_calls,
 )
-from toolloom.pipeline.formats.conversation import (
+from toolloom.pipeline.formats.files import ForeignRow
+from toolloom.pipeline.formats.intake import line
+from toolloom.pipeline.formats.reading import (
     Conversation,
+    Reading,
     RowCall,
-    identity,
     opened,
-    readings,
+    refused,
     tagged,
     turns_in,
 )
-from toolloom.pipeline.formats.files import ForeignRow
-from toolloom.pipeline.formats.intake import line
-from toolloom.pipeline.formats.reading import Reading, refused
 from toolloom.schemas import JsonObject, Message, Reason, Sample
 
 _COLUMNS = ("conversations", "messages", "conversation")
-_FACTORY_COLUMNS = {*_COLUMNS, "id", "system", "tools", "chosen", "rejected"}
-ROLES = {
+_KNOWN = {*_COLUMNS, "id", "system", "tools", "chosen", "rejected"}
+_ROLES = {
     **dict.fromkeys(("system",), "system"),
     **dict.fromkeys(("human", "user"), "user"),
     **dict.fromkeys(("gpt", "assistant", "chatgpt", "model", "bot"), "assistant"),
@@ -59,73 +57,80 @@ ROLES = {
 }
 
 
-def _factory_row(value: JsonObject, row: ForeignRow) -> Reading:
-    said = conversation(value)
-    if isinstance(said, str):
-        return refused(row, said)
-    taken = Conversation("openai", row)
-    taken.fields(value, _FACTORY_COLUMNS)
-    taken.offer(value.get("tools"))
-    first = speaker(said[0])[0]
-    if value.get("system") and first == "system":  # LLaMA-Factory: the turn wins over the column
-        taken.note("field `system`: there is a system turn")
-    elif value.get("system"):
-        taken.system(value["system"])
-    for turn in said:
-        _factory_turn(taken, turn)
-    if value.get("rejected"):
-        taken.note("field `rejected`: the worse answer is not judged")
-    return taken.reading(identity(value, row))
+def is_conversation(value: JsonObject) -> bool:
+    """Whether a row is one of these forms, and not of chat messages with calls of their own."""
+    if value.get("conversations") is not None or value.get("conversation") is not None:
+        return True
+    turns = opened(value.get("messages"))[0]
+    first = turns[0] if isinstance(turns, list) and turns else None
+    return isinstance(first, dict) and "from" in first
 
 
-sharegpt_dialogues = partial(readings, take=_factory_row)
-
-
-def conversation(value: JsonObject) -> list[JsonObject] | str:
-    """The turns of a row, the better answer of a preference included, or why there are none."""
+def conversation_row(value: JsonObject, row: ForeignRow) -> Reading:
+    """A row of turns, with calls as turns of their own, or between tags; the better answer of a
+    preference is the last turn."""
     column = next((key for key in _COLUMNS if value.get(key) is not None), None)
     if column is None:
-        return f"it has no column `{'`, `'.join(_COLUMNS)}`"
+        return refused(row, f"it has no column `{'`, `'.join(_COLUMNS)}`")
     said = turns_in(value[column])
     if isinstance(said, str):
-        return f"its `{column}`: {said}"
-    chosen = opened(value.get("chosen"))[0]
-    return [*said, chosen] if isinstance(chosen, dict) else said
+        return refused(row, f"its `{column}`: {said}")
+    if isinstance(chosen := opened(value.get("chosen"))[0], dict):
+        said = [*said, chosen]
+    taken = Conversation("openai", row)
+    taken.fields(value, _KNOWN)
+    spoken = [_speaker(turn) for turn in said]
+    if value.get("system") and spoken[0][0] == "system":  # LLaMA-Factory: the turn wins
+        taken.note("field `system`: there is a system turn")
+    elif value.get("system"):
+        spoken.insert(0, ("system", "system", value["system"]))
+    if spoken[0][0] != "system" or not _listed_tools(taken, spoken[0][2]):
+        taken.offer(value.get("tools"))
+    for who, role, words in spoken:
+        answered = tagged(words, "tool_response")[1] if isinstance(words, str) else []
+        if who == "function":
+            who = "call" if calls_in(taken, words) else "result"
+        if answered and who in ("result", "user"):
+            _results(taken, answered)
+        elif who == "result":
+            taken.results(words)
+        elif who == "system":
+            in_record = isinstance(words, str) and taken.has_tools  # which holds them as APIs
+            taken.system(tagged(words, "tools")[0] if in_record else words)
+        elif who == "user":
+            taken.user(words)
+        elif isinstance(words, str) and "<tool_call>" in words and who in ("assistant", "call"):
+            _tagged_calls(taken, words)
+        elif who == "assistant":
+            taken.assistant(words)
+        elif who == "call":
+            _bare_calls(taken, words)
+        else:
+            taken.left_out("turn", role)
+    if value.get("rejected"):
+        taken.note("field `rejected`: the worse answer is not judged")
+    return taken.reading(line(value.get("id")))
 
 
-def speaker(turn: JsonObject) -> tuple[str, str, Any]:
-    """(who speaks, as `ROLES` names it or "", the role's own name, what is said)."""
-    role = turn.get("from", turn.get("role"))
-    called = line(role)
-    return ROLES.get(called.lower(), ""), called, turn.get("value", turn.get("content"))
+def _speaker(turn: JsonObject) -> tuple[str, str, Any]:
+    """(who speaks, as `_ROLES` names it or "", the role's own name, what is said)."""
+    called = line(turn.get("from", turn.get("role")))
+    return _ROLES.get(called.lower(), ""), called, turn.get("value", turn.get("content"))
 
 
-def _factory_turn(taken: Conversation, turn: JsonObject) -> None:
-    who, role, said = speaker(turn)
-    if who == "function":
-        who = "call" if calls_in(taken, said) else "result"
-    if who == "system":
-        taken.system(said)
-    elif who == "user":
-        taken.user(said)
-    elif who == "assistant":
-        taken.assistant(said)
-    elif who == "call":
-        thought, rest = "", said  # it may stand before what is to be nothing but calls
-        if isinstance(said, str) and "</think>" in said:
-            rest, thoughts = tagged(said, "think")
-            thought = "".join(f"<think>{one}</think>" for one in thoughts)
-        found = calls_in(taken, rest)
-        taken.assistant(thought if found else said, found)
-        if not found:
-            detail = "a turn of calls that is no JSON of a name and arguments"
-            taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
-        elif how := taken.mended(rest)[1]:
-            taken.note(f"calls: text that {how}")
-    elif who == "result":
-        taken.results(said)
-    else:
-        taken.left_out("turn", role)
+def _bare_calls(taken: Conversation, said: Any) -> None:
+    """A turn that is nothing but calls, but for a thought before them."""
+    thought, rest = "", said
+    if isinstance(said, str) and "</think>" in said:
+        rest, thoughts = tagged(said, "think")
+        thought = "".join(f"<think>{one}</think>" for one in thoughts)
+    found = calls_in(taken, rest)
+    taken.assistant(thought if found else said, found)
+    if not found:
+        detail = "a turn of calls that is no JSON of a name and arguments"
+        taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
+    elif how := taken.mended(rest)[1]:
+        taken.note(f"calls: text that {how}")
 
 
 def calls_in(taken: Conversation, said: Any) -> list[RowCall]:
@@ -145,46 +150,16 @@ def calls_in(taken: Conversation, said: Any) -> list[RowCall]:
     return found
 
 
-_HERMES_COLUMNS = {"id", "conversations", "messages", "conversation", "tools", "system"}
-
-
-def _hermes_row(value: JsonObject, row: ForeignRow) -> Reading:
-    said = conversation(value)
-    if isinstance(said, str):
-        return refused(row, said)
-    taken = Conversation("openai", row)
-    taken.fields(value, _HERMES_COLUMNS)
-    spoken = [speaker(turn) for turn in said]
-    if value.get("system") and spoken[0][0] != "system":
-        spoken.insert(0, ("system", "system", value["system"]))
-    system = spoken[0][2] if spoken[0][0] == "system" else ""
-    if not _offered(taken, system):
-        taken.offer(value.get("tools"))
-    for who, role, words in spoken:
-        answered = tagged(words, "tool_response")[1] if isinstance(words, str) else []
-        if who in {"result", "function"} or (who == "user" and answered):
-            _results(taken, words, answered)
-        elif who == "system":
-            has_tools = isinstance(words, str) and taken.tools.pool  # the record holds them as APIs
-            taken.system(tagged(words, "tools")[0] if has_tools else words)
-        elif who == "user":
-            taken.user(words)
-        elif who in {"assistant", "call"}:
-            _assistant(taken, words)
-        else:
-            taken.left_out("turn", role)
-    return taken.reading(identity(value, row))
-
-
-hermes_dialogues = partial(readings, take=_hermes_row)
-
-
-def _offered(taken: Conversation, system: Any) -> bool:
-    """Offer the tools of the system turn; whether there are any that can be read."""
+def _listed_tools(taken: Conversation, system: Any) -> bool:
+    """Offer the tools in <tools>, one JSON list or one object a line; whether any can be read."""
     inside = tagged(system, "tools")[1] if isinstance(system, str) else []
     for block in inside:  # the instruction may name the tags before it uses them
-        tools, how = _list(block.strip())
-        if tools:
+        value, how = opened(block.strip())
+        tools = value if isinstance(value, list) else [value]
+        if isinstance(value, str):
+            found = [opened(part) for part in value.splitlines() if part.strip()]
+            tools, how = [tool for tool, _ in found], next((h for _, h in found if h), "")
+        if tools and all(isinstance(tool, dict) for tool in tools):
             if how:
                 taken.note(f"tools: the list {how}")
             taken.offer(tools)
@@ -194,22 +169,8 @@ def _offered(taken: Conversation, system: Any) -> bool:
     return False
 
 
-def _list(block: str) -> tuple[list[Any], str]:
-    """Tools as one JSON list or one JSON object a line, and how they were read if not as JSON."""
-    value, how = opened(block)
-    if isinstance(value, list | dict):
-        return value if isinstance(value, list) else [value], how
-    found = [opened(part) for part in block.splitlines() if part.strip()]
-    if not all(isinstance(tool, dict) for tool, _ in found):
-        return [], ""
-    return [tool for tool, _ in found], next((how for _, how in found if how), "")
-
-
-def _assistant(taken: Conversation, said: Any) -> None:
+def _tagged_calls(taken: Conversation, said: str) -> None:
     """Words and calls. What is between tags and no call is a fault, and stays in the words."""
-    if not isinstance(said, str):
-        taken.assistant(said)
-        return
     words, blocks = tagged(said, "tool_call")
     made: list[RowCall] = []
     wrong = ["a <tool_call> without an end"] if "<tool_call>" in words else []
@@ -226,9 +187,7 @@ def _assistant(taken: Conversation, said: Any) -> None:
         taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
 
 
-def _results(taken: Conversation, said: Any, answered: list[str]) -> None:
-    if not answered:
-        taken.results(said)
+def _results(taken: Conversation, answered: list[str]) -> None:
     for block in answered:
         value, how = opened(block.strip())
         if how:

@@ -1,41 +1,59 @@
-"""ToolBench: its API documents, solution trees, ToolLLaMA's conversations and instructions.
+"""ToolBench: its API documents as APIs, its solution trees as seeds, and ToolLLaMA's rows, written.
 
 API documents stand in query files (`api_list`) and in tool files. Function names, argument names
 and types are those ToolBench's own code gives its models (rapidapi.py, `api_json_to_openai_json`),
 so that its solution paths fit the imported APIs.
 
-A tree (`answer_generation`) holds prefixes of its winning path in `train_messages`; the longest is
-the dialogue. Where the search found none, the tree's own nodes tell its last try. `Finish` is no
-API: its `final_answer` is the reply, and thoughts, which no user sees, are left out. Results are
-ToolBench's envelope, whose `error` is empty on success and whose `response` is text, often as
-Python writes it and cut off (ToolLLM, section 2.3).
+A tree's rightmost path is the solution (ToolPlanner, section 3.2), and the longest of its
+`train_messages` is that path. `Finish` is no API: its `final_answer` is the reply. Results are
+ToolBench's envelope, whose `error` is empty on success (ToolLLM, section 2.3).
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
-from functools import partial
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.formats.conversation import (
-    MOST_TURNS,
-    Conversation,
-    RowCall,
-    identity,
-    opened,
-    readings,
-    turns_in,
+from toolloom.pipeline.checks.tags import values_of
+from toolloom.pipeline.checks.wording import odd_request
+from toolloom.pipeline.formats.base import (
+    Arguments,
+    Exported,
+    NotRepresentable,
+    arguments,
+    envelope,
+    first_task,
+    given,
+    spaced,
+    spoken,
+    system_of,
+    words_beside_calls,
 )
-from toolloom.pipeline.formats.files import UNREAD, ForeignRow, rows
+from toolloom.pipeline.formats.files import UNREAD, ForeignRow, files, foreign_rows, rows
 from toolloom.pipeline.formats.import_log import LONGEST, ImportLog
 from toolloom.pipeline.formats.intake import ApiBuilder, Seen, line, reference, text
 from toolloom.pipeline.formats.json_schema import schema_of
-from toolloom.pipeline.formats.reading import Reading, refused
-from toolloom.pipeline.formats.sharegpt import speaker
-from toolloom.schemas import Api, JsonObject, Reason, Scenario
+from toolloom.pipeline.formats.reading import excess, opened, turns_in
+from toolloom.schemas import (
+    Api,
+    JsonObject,
+    Message,
+    Reason,
+    RecipeError,
+    Rejected,
+    Sample,
+    Seed,
+    SplitPlan,
+    Step,
+    StoreError,
+    digest,
+)
+from toolloom.schemas.splits import split_of, stray
 
 _TYPES = {"NUMBER": "integer", "BOOLEAN": "boolean"}
 _TAKEN = {"from", "class", "return", "false", "true", "id", "and"}
@@ -201,287 +219,354 @@ def renamed(name: str) -> str:
     return f"is_{name}" if name in _TAKEN else name
 
 
-FINISH = "Finish"
-_LABEL = "Message error..."
-_AGAIN = "This is not the first time you try this task"
-_STEP = re.compile(
-    r"^[ \t]*Action:[ \t]*(?P<name>[^\n]*)\n\s*Action Input:(?P<input>.*)\Z",
-    re.DOTALL | re.MULTILINE,
+# Seeds: solution trees, and the queries that tell where their APIs belong
+
+
+_FINISH = "Finish"
+_LABEL = "Message error..."  # of every response in which the word "error" stands anywhere
+_CUT = re.compile(
+    r'\A\s*\{"error":\s*"(?P<error>(?:[^"\\]|\\.)*)",\s*"response":\s*"(?P<rest>.)', re.S
 )
-_ACTION = re.compile(r"^[ \t]*Action(?: Input)?:", re.MULTILINE)
-_CUT = re.compile(r'\A\s*\{"error":\s*("(?:[^"\\]|\\.)*"),\s*"response":\s*"(?P<rest>.*)\Z', re.S)
-_HALF = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-_FUNCTIONS = re.compile(r":\s*(?=\[\s*\{)")
-_INSTRUCTION = {"api_list", "query", "relevant APIs", "query_id"}
+LONGEST_QUERY = 4_000  # letters
+_LOOKED_AT = 50  # rows of a path until a tree is found
+
+
+class NotASeed(Exception):
+    """A tree that is no seed."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
 
 
 def is_tree(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("answer_generation"), dict)
 
 
-def _only_tree(value: JsonObject, row: ForeignRow) -> Reading:
-    return _tree(value, row) if is_tree(value) else refused(row, "it has no `answer_generation`")
+def solution(answer: JsonObject) -> list[tuple[str, JsonObject]]:
+    """Function and arguments of each call that came to something on a tree's winning path.
 
-
-read_trees = partial(readings, take=_only_tree)
-"""The solution trees alone; every other row is refused unread, for there may be many."""
-
-
-def _dialogue(value: JsonObject, row: ForeignRow) -> Reading:
-    if is_tree(value):
-        return _tree(value, row)
-    if "conversations" in value:
-        return _conversations(value, row)
-    if isinstance(value.get("api_list"), list):
-        return _instruction(value, row)
-    return refused(row, "it has neither `answer_generation` nor `conversations` nor `api_list`")
-
-
-dialogues = partial(readings, take=_dialogue)
-"""Every row of a file, or of the files of a folder, whichever of the three it is."""
-
-
-# Solution trees
-
-
-def _tree(value: JsonObject, row: ForeignRow) -> Reading:
-    answer = value["answer_generation"]
-    taken = Conversation("toolbench", row)
-    _offer(taken, answer.get("function"))
+    `answer`: its `answer_generation`, whose `train_messages` are prefixes of that path; the longest
+    is the whole. Raises NotASeed.
+    """
     listed = answer.get("train_messages")
-    if paths := [p for p in listed if isinstance(p, list)] if isinstance(listed, list) else []:
-        said = turns_in(max(paths, key=len))
-        if isinstance(said, str):
-            return refused(row, f"its longest path: {said}")
-        for turn in said:
-            role, content = turn.get("role"), turn.get("content")
-            if role == "system":
-                taken.system(content)
-            elif role == "user":
-                _user(taken, content)
-            elif role == "function":
-                _observed(taken, content, turn.get("name"))
-            elif role == "assistant":
-                asked = turn.get("function_call")
-                if isinstance(asked, dict):
-                    _call(taken, asked.get("name"), asked.get("arguments"))
-                _thought(taken, content, trained=not isinstance(asked, dict))
+    paths = [p for p in listed if isinstance(p, list)] if isinstance(listed, list) else []
+    if isinstance(listed, list) and not any(paths):
+        raise NotASeed(Reason.UNHELPFUL_ANSWER, f"the search ended without {_FINISH}.")
+    path = turns_in(max(paths, key=len, default=None))
+    if isinstance(path, str):
+        raise NotASeed(Reason.NOT_IMPORTED, f"no solution tree that can be read: {path}.")
+    calls: list[tuple[str, Any]] = []
+    failed: set[int] = set()
+    finished = False
+    for turn in path:
+        asked = turn.get("function_call")
+        if turn.get("role") == "function" and calls and not _came(turn.get("content")):
+            failed.add(len(calls) - 1)
+        elif turn.get("role") == "assistant" and isinstance(asked, dict):
+            name, given = text(asked.get("name")), opened(asked.get("arguments"), mend=True)[0]
+            if name == _FINISH:
+                finished = _finish(given)
             else:
-                taken.left_out("message", line(role))
-    elif nodes := _last_try(value.get("tree")):
-        taken.note("tree: all tries but the last; none was finished")
-        taken.user(answer.get("query"))
-        _nodes(taken, nodes)
-        taken.fault(Reason.UNHELPFUL_ANSWER, f"the search ended without {FINISH}")
-    else:
-        return refused(row, "it has neither `train_messages` nor a tree with a call")
-    return taken.reading(line(answer.get("query"))[:80] or row.place)
+                calls.append((name, {} if given in (None, "") else given))
+    if not calls:
+        raise NotASeed(Reason.NO_API_CALL, "its path calls no API.")
+    if not finished or answer.get("valid_data") is False:
+        raise NotASeed(Reason.UNHELPFUL_ANSWER, "its path ends without an answer.")
+    made = [call for number, call in enumerate(calls) if number not in failed]
+    if not made:
+        raise NotASeed(Reason.HAS_EXCEPTION, "every call of its path fails.")
+    offered = opened(answer.get("function"))[0]
+    known = (
+        [f.get("name") for f in offered if isinstance(f, dict)] if isinstance(offered, list) else []
+    )
+    for name, given in made:
+        if name not in known:
+            detail = f"it calls `{name[:80]}`, which it was not offered."
+            raise NotASeed(Reason.API_HALLUCINATION, detail)
+        if not isinstance(given, dict):
+            raise NotASeed(Reason.FALSE_API_CALL_FORMAT, "arguments of its path are no object.")
+    return made
 
 
-def _last_try(tree: Any) -> list[JsonObject]:
-    """The nodes from the root to the last leaf that was tried, if one of them acts."""
-    node = tree.get("tree") if isinstance(tree, dict) else None
-    nodes: list[JsonObject] = []
-    while isinstance(node, dict) and len(nodes) < MOST_TURNS:
-        nodes.append(node)
-        children = node.get("children")
-        node = children[-1] if isinstance(children, list) and children else None
-    return nodes if any(n.get("node_type") == "Action" for n in nodes) else []
-
-
-def _user(taken: Conversation, content: Any) -> None:
-    """The query. What the search itself told the model to try another way is no user's turn."""
-    said = text(content)
-    if said.startswith(_AGAIN):
-        taken.note("messages of the search that ask for another try")
-    else:
-        taken.user(said.strip().removesuffix("Begin!").strip())
-
-
-def _call(taken: Conversation, name: Any, given: Any) -> None:
-    """A call, or the end."""
-    if name != FINISH:
-        taken.assistant("", [RowCall(name, given)])
-        return
-    ending = taken.mended(given)[0]
+def _finish(ending: Any) -> bool:
+    """Whether the end has an answer. Raises NotASeed if the assistant gives up, or says nothing."""
     ending = ending if isinstance(ending, dict) else {}
-    reply = ending.get("final_answer")
-    if isinstance(reply, str) and reply.strip():
-        taken.assistant(reply)
-    elif ending.get("return_type") == "give_up_and_restart":
-        taken.fault(Reason.UNHELPFUL_ANSWER, f"{FINISH}: the assistant gives up without an answer")
-    else:
-        taken.fault(Reason.FALSE_API_CALL_FORMAT, f"{FINISH} without a `final_answer`")
+    if text(ending.get("final_answer")).strip():
+        return True
+    if ending.get("return_type") == "give_up_and_restart":
+        raise NotASeed(Reason.UNHELPFUL_ANSWER, "the assistant gives up without an answer.")
+    raise NotASeed(Reason.FALSE_API_CALL_FORMAT, f"{_FINISH} without a `final_answer`.")
 
 
-def _thought(taken: Conversation, thought: Any, trained: bool) -> None:
-    """Left out. `trained`: it is part of the text in which the call stands."""
-    said = text(thought)
-    if said.strip():
-        taken.note("thoughts")
-    if trained and _ACTION.search(said):
-        detail = "the thought holds a line `Action:`, which is read as the call"
-        taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
-
-
-def _observed(taken: Conversation, content: Any, name: Any = None) -> None:
+def _came(content: Any) -> bool:
+    """Whether a result holds no error. It is ToolBench's envelope, cut off after 1,024 letters."""
     value, _ = opened(content)
-    if isinstance(value, str) and (cut := _cut(value)):
-        taken.note("results: text that was cut off")
-        value = cut
-    if not isinstance(value, dict) or not {"response", "error"} & value.keys():
-        taken.result(content, None, name)
-        return
-    response, how = opened(value.get("response"))
-    if how:
-        taken.note(f"results: text that {how}")
-    error = value.get("error")
-    if error == _LABEL and response not in (None, ""):
-        # ToolBench labels every response so in which the word "error" stands anywhere.
-        taken.note(f"results: the label `{_LABEL}` of a response that came")
-        error = None
-    taken.observed(response, str(error) if error else None, None, name)
+    if isinstance(value, str) and (cut := _CUT.match(value)):
+        value = {"error": cut["error"], "response": cut["rest"].strip('"')}
+    if not isinstance(value, dict) or not value.get("error"):
+        return True
+    return value["error"] == _LABEL and value.get("response") not in (None, "")
 
 
-def _cut(written: str) -> JsonObject | None:
-    """An envelope that ends in the middle: ToolBench keeps the first 1,024 letters and `...`."""
-    found = _CUT.match(written)
-    if not found:
-        return None
-    kept = found["rest"].removesuffix("...")
-    for rest in (kept, _HALF.sub("", kept)):
+class Documents:
+    """The APIs that queries and tool documents list, by function; each is held once."""
+
+    def __init__(self, apis: Iterable[Api] = ()) -> None:
+        self._apis: dict[str, Api] = {}
+        self._functions: dict[str, str] = {}  # function to key: the first that was read
+        self._queries: dict[str, tuple[str, ...]] = {}  # a query's words to keys
+        for api in apis:
+            if api.source.kind == "toolbench":
+                self._keep(api)
+
+    def take(self, row: ForeignRow) -> None:
+        """Learn from a row, if it is a query or a tool document."""
+        value = row.value
+        if isinstance(value, dict) and fits(value):
+            found = read(Path(row.place), ImportLog(row.place), document=value)
+            keys = tuple(self._keep(api) for api in found)
+            if isinstance(value.get("query"), str):
+                self._queries[_folded(value["query"])] = keys
+
+    def _keep(self, api: Api) -> str:
+        """What is needed of it: neither its responses nor how it was made."""
+        key = f"{api.id} {api.function}"
+        self._apis.setdefault(key, api.model_copy(update={"returns": None, "provenance": ()}))
+        self._functions.setdefault(api.function, key)
+        return key
+
+    def pool(self, query: str, functions: Iterable[str]) -> dict[str, Api]:
+        """The APIs of a tree by function: those of its own query, then of any."""
+        own = (self._apis[key] for key in self._queries.get(_folded(query), ()))
+        found = {api.function: api for api in own}
+        for function in functions:
+            if function not in found and (key := self._functions.get(function)):
+                found[function] = self._apis[key]
+        return found
+
+
+def _folded(query: str) -> str:
+    return digest(" ".join(query.casefold().split()), 32)
+
+
+def check_seeds(paths: Iterable[str]) -> None:
+    """Raises RecipeError for a path in whose first rows no tree and no document is."""
+    for path in paths:
+        lost: dict[str, str] = {}
         try:
-            error, response = json.loads(found[1]), json.loads(f'"{rest}"', strict=False)
-        except ValueError:
-            continue
-        return {"error": error, "response": response}
-    return None
+            found = files(Path(path).expanduser())
+        except StoreError as error:
+            raise RecipeError(f"rewrite.seeds: {error}") from error
+        first = islice(_rows(found, lost), _LOOKED_AT)
+        if not any(is_tree(row.value) or fits(row.value) for row in first):
+            raise RecipeError(
+                f"rewrite.seeds: {path} has neither solution trees (`answer_generation`) nor "
+                "queries (`api_list`) of ToolBench. Name its `answer` and `instruction` folders."
+                + "".join(f" {why}" for why in islice(lost.values(), 1))
+            )
 
 
-def _nodes(taken: Conversation, nodes: list[JsonObject]) -> None:
-    name = None
-    for node in nodes:
-        kind, told = node.get("node_type"), node.get("description")
-        if kind == "Thought":
-            _thought(taken, told, trained=False)  # no row is made of an unfinished search
-        elif kind == "Action":
-            name = told
-        elif kind == "Action Input" and name is not None:
-            _call(taken, name, told)
-            if name != FINISH and node.get("observation") is not None:
-                _observed(taken, node["observation"], name)
-            name = None
+def _rows(found: Iterable[Path], lost: dict[str, str]) -> Iterator[ForeignRow]:
+    """The rows of files. One that cannot be read is noted in `lost`; others may be good. Of the
+    folders it is in nothing is told: records are published."""
+    for file in found:
+        try:
+            yield from foreign_rows(file)
+        except StoreError as error:
+            lost[str(file)] = str(error).replace(str(file), file.name)
 
 
-# ToolLLaMA's conversations
+def tree_seeds(
+    paths: Iterable[str],
+    plan: SplitPlan,
+    stage: str,
+    apis: Iterable[Api] = (),
+    carry_on: Callable[[], None] = lambda: None,
+) -> Iterator[Seed | Rejected]:
+    """A seed of each solved tree, or why it is none; files that cannot be read come last.
+
+    The tree knows functions only; category, tool and the API's own name are those that the query
+    with the same words lists, else any query or tool document among the files, else an imported API
+    of the run (`apis`). Without them a tree is rejected: its category decides its split, and is a
+    level of its own. `carry_on` is called for each row, and raises to stop. Raises StoreError for a
+    path that is not there.
+    """
+    known, taken = Documents(apis), Counter[str]()
+    found = dict.fromkeys(file for path in paths for file in files(Path(path).expanduser()))
+    lost: dict[str, str] = {}
+
+    def rejected(query: str, why: NotASeed, place: str = "") -> Rejected:
+        detail = f"{place}: {why.detail}" if place else why.detail
+        name = _name(query or detail)
+        taken[f"{name} "] += 1  # with a space, which no seed's id has
+        record = {"split": "", "seed": {}, "level": "", "text": query[:LONGEST_QUERY]}
+        return Rejected.of(record, stage, why.reason, detail, id=f"{name}-{taken[f'{name} ']}")
+
+    for row in _rows(found, lost):
+        carry_on()
+        known.take(row)
+    for row in _rows(found, lost):
+        carry_on()
+        if isinstance(row.value, dict) and fits(row.value):
+            continue  # a query or a document, which was read before
+        tree = row.value["answer_generation"] if is_tree(row.value) else {}
+        query = _query(tree)
+        try:
+            seed = _seed(row, query, known, plan)
+            if seed.id in taken:
+                raise NotASeed(Reason.EXACT_DUPLICATE, "another tree solves the same query.")
+            taken[seed.id] += 1
+            yield seed
+        except NotASeed as why:
+            yield rejected(query, why, row.place)
+    for told in lost.values():
+        yield rejected("", NotASeed(Reason.NOT_IMPORTED, told))
 
 
-def _conversations(value: JsonObject, row: ForeignRow) -> Reading:
-    said = turns_in(value["conversations"])
-    if isinstance(said, str):
-        return refused(row, f"its `conversations`: {said}")
-    taken = Conversation("toolbench", row)
-    taken.fields(value, {"id", "conversations"})
-    for turn in said:
-        who, role, content = speaker(turn)
-        if who == "system":
-            taken.system(_with_functions(taken, text(content)))
-        elif who == "user":
-            _user(taken, content)
-        elif who == "assistant":
-            _step(taken, text(content))
-        elif who in {"function", "result"}:
-            _observed(taken, content)
-        else:
-            taken.left_out("turn", role)
-    return taken.reading(identity(value, row))
+def _name(told: str) -> str:
+    return f"toolbench-{_folded(told)[:12]}"
 
 
-def _with_functions(taken: Conversation, told: str) -> str:
-    """Offer the functions that the system turn lists, and the turn without the list."""
-    start = _FUNCTIONS.search(told)
-    end = told.rfind("]") + 1
-    found = opened(told[start.end() : end])[0] if start else None
-    if not start or not isinstance(found, list):
-        taken.fault(Reason.ILLEGAL_SCHEMA, "no list of functions can be read in the system turn")
-        return told
-    _offer(taken, found)
-    return told[: start.end()] + told[end:]
+def _query(tree: JsonObject) -> str:
+    """What the user asks: the first user message of the path, without ToolBench's `Begin!`."""
+    listed = tree.get("train_messages")
+    for path in listed if isinstance(listed, list) else []:
+        for turn in path if isinstance(path, list) else []:
+            if isinstance(turn, dict) and turn.get("role") == "user":
+                return text(turn.get("content")).strip().removesuffix("Begin!").strip()
+    return text(tree.get("query")).strip()
 
 
-def _step(taken: Conversation, said: str) -> None:
-    """Thought, Action and Action Input. Words alone are read as words: checks may find a call."""
-    found = _STEP.search(said)
-    if found:
-        thought = said[: found.start()].strip().removeprefix("Thought:")
-        _call(taken, found["name"].strip(), found["input"].strip())
-        _thought(taken, thought, trained=True)
-    else:
-        taken.assistant(said)
-        taken.fault(Reason.NO_API_CALL, "a step without an Action and its Action Input")
-
-
-# Functions, and instructions
-
-
-def _offer(taken: Conversation, listed: Any) -> None:
-    """ToolBench's functions: a parameter's `example_value` is its default if it is optional."""
-    found = opened(listed)[0]
-    for function in found if isinstance(found, list) else []:
-        if isinstance(function, dict) and function.get("name") == FINISH:
-            continue
-        if isinstance(function, dict) and isinstance(function.get("parameters"), dict):
-            function = {**function, "parameters": _offered_parameters(function["parameters"])}
-        taken.offer([function])
-    if not isinstance(found, list):
-        taken.offer(found)
-
-
-def _offered_parameters(schema: JsonObject) -> JsonObject:
-    properties, required = schema.get("properties"), schema.get("required")
-    if not isinstance(properties, dict):
-        return schema
-    listed = required if isinstance(required, list) else []
-    needed = {name for name in listed if isinstance(name, str)}
-    made = {}
-    for name, about in properties.items():
-        example = about.get("example_value") if isinstance(about, dict) else None
-        if isinstance(about, dict) and example not in (None, ""):
-            kept = {k: v for k, v in about.items() if k != "example_value"}
-            about = {
-                **kept,
-                **({"examples": [example]} if name in needed else {"default": example}),
-            }
-        made[name] = about
-    return {**schema, "properties": made}
-
-
-def _instruction(value: JsonObject, row: ForeignRow) -> Reading:
-    taken = Conversation("toolbench", row)
-    taken.fields(value, _INSTRUCTION)
-    ledger = ImportLog(row.place)
-    for api in read(Path(row.place), ledger, document=value):
-        taken.tool(api.function, api.description, api.parameters, api.returns)
-    report = ledger.report(imported=0)
-    for skipped in report.skipped:
-        taken.fault(Reason.ILLEGAL_SCHEMA, f"{skipped.what}: {skipped.why}")
-    for cut in report.cut:
-        taken.note(f"tools: schema keywords left out ({cut.why})")
-    taken.user(value.get("query"))
-    taken.note("no calls: an instruction has its answer in another file")
-    if not text(value.get("query")).strip():
-        taken.fault(Reason.MALFORMED_DIALOGUE, "its `query` is empty")
-    needed = value.get("relevant APIs")
-    needed = needed if isinstance(needed, list) else []
-    listed = {
-        (line(e.get("tool_name")), line(e.get("api_name")))
-        for e in value["api_list"]
-        if isinstance(e, dict)
+def _seed(row: ForeignRow, query: str, known: Documents, plan: SplitPlan) -> Seed:
+    """Raises NotASeed."""
+    odd = row.fault or excess(row.value)
+    if odd or not is_tree(row.value):
+        detail = f"no solution tree that can be read. {odd or 'It has no `answer_generation`.'}"
+        raise NotASeed(Reason.NOT_IMPORTED, detail)
+    calls = solution(row.value["answer_generation"])
+    if not 1 < len(query) <= LONGEST_QUERY:
+        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query has {len(query):,} letters.")
+    if odd := odd_request(query):
+        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query {odd}.")
+    if control := next(
+        (c for c in query if unicodedata.category(c) == "Cc" and c not in "\t\r\n"), None
+    ):
+        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query has the control character {control!a}.")
+    listed = opened(row.value["answer_generation"].get("function"))[0]
+    offered = [text(f.get("name")) for f in listed if isinstance(f, dict)]
+    pool = known.pool(query, [*offered, *(name for name, _ in calls)])
+    if lost := next((name for name, _ in calls if name not in pool), None):
+        raise NotASeed(
+            Reason.NOT_IMPORTED,
+            f"no query and no tool document tells the category of `{lost}`. Add the file that "
+            "lists it to `rewrite.seeds`.",
+        )
+    intent = [{"api": pool[n].id, "arguments": given, "references": {}} for n, given in calls]
+    belongs = {
+        api.function: {"category": api.category, "tool": api.tool, "name": api.name}
+        for api in pool.values()
     }
-    for pair in needed:
-        if not isinstance(pair, list) or len(pair) != 2 or tuple(map(line, pair)) not in listed:
-            named = "/".join(map(line, pair)) if isinstance(pair, list) else line(pair)
-            detail = f"`relevant APIs` names {named[:120]}, which is not in `api_list`"
-            taken.fault(Reason.API_HALLUCINATION, detail)
-    scenario = Scenario.SEQUENTIAL if len(needed) > 1 else Scenario.SINGLE
-    return taken.reading(line(value.get("query_id")) or row.place, scenario)
+    # The calls decide it, and where their APIs belong.
+    split = split_of(plan, {"intent": intent, "pool": [*belongs.values()]})
+    licences = (
+        row.value[key] for key in ("licence", "license") if isinstance(row.value.get(key), str)
+    )
+    return Seed(
+        id=_name(query),
+        split=split,
+        hybrid=query,
+        steps=tuple(
+            Step(category=a.category, tool=a.tool, api=a.name, function=a.function)
+            for a in (pool[name] for name, _ in calls)
+        ),
+        values=values_of(given for _, given in calls),
+        pool=tuple(
+            api
+            for api in pool.values()
+            if stray(plan, {"intent": (), "pool": [belongs[api.function]]}, split) is None
+        ),
+        source="toolbench",
+        licence=" ".join(next(licences, "").split())[:60],  # only what the row itself names
+    )
+
+
+# ToolLLaMA's training rows
+
+
+_FINISH_FUNCTION: JsonObject = {
+    "name": _FINISH,
+    "description": "End the task: give the final answer, or give up and start again.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "return_type": {"type": "string", "enum": ["give_answer", "give_up_and_restart"]},
+            "final_answer": {"type": "string", "description": "The answer the user reads."},
+        },
+        "required": ["return_type"],
+    },
+}
+_HOW = (
+    "Solve the task with the functions below. In each step write a short thought and one call, "
+    "in this form:\nThought:\nAction:\nAction Input:\nThen you see what it returns. When the "
+    "task is done, or cannot be done, call Finish."
+)
+
+
+def toolllama(sample: Sample, form: Arguments) -> Exported:
+    """A row for each action, with the dialogue before it; a dialogue ends with a call of Finish.
+
+    An assistant that speaks in between is not foreseen.
+    """
+    said = spoken(sample.dialogue.messages)
+    first, later = first_task(said)
+    if later and not any(m.tool_calls for m in first):
+        raise NotRepresentable("the assistant asks before it calls")
+    functions = [_function(api) for api in given(sample)]
+    parts = [
+        system_of(sample),
+        _HOW,
+        f"You have access to these functions: {[*functions, _FINISH_FUNCTION]}",
+    ]
+    system = {"from": "system", "value": "\n\n".join(part for part in parts if part)}
+    turned = [system, {"from": "user", "value": f"\n{first[0].content or ''}\nBegin!\n"}]
+    rows: list[tuple[str, JsonObject]] = []
+    for turn in _steps(first[1:]):
+        turned = [*turned, turn]
+        if turn["from"] == "assistant":
+            step = {"id": f"Step {len(turned) - 1}: {first[0].content}", "conversations": turned}
+            rows.append(("sft", step))
+    lost = ["the user's later turns"] if later else []
+    if any(len(m.tool_calls) > 1 for m in first):
+        lost.append("that calls are made at once")
+    return Exported(tuple(rows), (*lost, *words_beside_calls(first)))
+
+
+def _function(api: Api) -> JsonObject:
+    optional = [name for name in api.properties if name not in api.required]
+    parameters = {**api.parameters, "required": list(api.required), "optional": optional}
+    return {"name": api.function, "description": api.description, "parameters": parameters}
+
+
+def _steps(messages: list[Message]) -> Iterator[JsonObject]:
+    """Action and result in turn; calls that are made at once follow one another."""
+    results = {m.tool_call_id: m for m in messages if m.role == "tool"}
+    for message in messages:
+        for call in message.tool_calls:
+            yield _act(call.function.name, arguments(call))
+            if call.id not in results:
+                raise NotRepresentable("a call has no result")
+            seen = envelope(results[call.id])
+            yield {
+                "from": "function",
+                "value": spaced({"error": seen.error or "", "response": seen.response}),
+            }
+        if message.role == "assistant" and not message.tool_calls:
+            ending = {"return_type": "give_answer", "final_answer": message.content or ""}
+            yield _act(_FINISH, ending)
+
+
+def _act(name: str, values: JsonObject) -> JsonObject:
+    value = f"\nThought: \nAction: {name}\nAction Input: {spaced(values)}"
+    return {"from": "assistant", "value": value}

@@ -81,7 +81,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_report_of_an_audit_is_written_beside_what_is_shown(home: Path) -> None:
     """With as many examples as were asked for; findings are exit code 1."""
-    ran = audit("bad.jsonl", "--format", "openai", "--json", "report.json", "-n", "0")
+    ran = audit("bad.jsonl", "--json", "report.json", "-n", "0")
     assert ran.exit_code == 1, ran.output
     assert "invalid_input_parameters" in ran.stdout
     report = json.loads((home / "report.json").read_text())
@@ -91,18 +91,18 @@ def test_the_report_of_an_audit_is_written_beside_what_is_shown(home: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("none.jsonl", "--format", "openai"), "none.jsonl does not exist"),
-        (("good.jsonl", "--format", "openay"), "did you mean `openai`?"),
-        (("good.jsonl", "--format", "toolbench"), "does not look like toolbench"),
-        (("good.jsonl", "--format", "openai", "--flagged", "good.jsonl"), "is what is audited"),
-        (("good.jsonl", "--format", "openai", "--json", "no/report.json"), "cannot be written"),
-        (("cut.json", "--format", "openai"), "no JSON"),
+        (("none.jsonl",), "none.jsonl does not exist"),
+        (("other.jsonl",), "its one row is no dialogue"),
+        (("good.jsonl", "--flagged", "good.jsonl"), "is what is audited"),
+        (("good.jsonl", "--json", "good.jsonl/report.json"), "cannot be written"),
+        (("cut.json",), "no JSON"),
     ],
 )
 def test_a_mistake_ends_with_2_and_a_sentence(
     home: Path, arguments: tuple[str, ...], told: str
 ) -> None:
     """Never with a traceback."""
+    (home / "other.jsonl").write_text('{"n": 1}')
     (home / "cut.json").write_text('[{"id": "q", "messages"')
     ran = audit(*arguments)
     assert ran.exit_code == 2, ran.output
@@ -112,5 +112,5 @@ def test_a_mistake_ends_with_2_and_a_sentence(
 def test_control_characters_of_the_data_do_not_reach_the_terminal(home: Path) -> None:
     """Data of others is data, whatever it holds."""
     (home / "odd.jsonl").write_text(row("rose").replace('"price"', '"\\u001b[2Jprice"', 1) + "\n")
-    ran = audit("odd.jsonl", "--format", "openai")
+    ran = audit("odd.jsonl")
     assert ran.exit_code == 1 and "\x1b" not in ran.output

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from support import conversations
-from toolloom.pipeline.formats.audit import judged, reader
+from toolloom.pipeline.formats.audit import judged, read
 from toolloom.pipeline.formats.reading import Reading
 from toolloom.schemas import Finding, JsonObject
 
@@ -161,23 +161,6 @@ TREE: JsonObject = {
         "finish_type": "give_answer",
     },
 }
-OFFERED = "Specifically, you have access to the following APIs: "
-TOOLLLAMA: JsonObject = {
-    "id": "Step 4: Will it rain in Bern?",
-    "conversations": _turns(
-        ("system", OFFERED + str([BENCH_FUNCTION, FINISH])),
-        ("user", PATH[1]["content"]),
-        (
-            "assistant",
-            '\nThought: I look.\nAction: weather_for_sky\nAction Input: {\n  "city": "Bern"\n}',
-        ),
-        ("function", PATH[3]["content"]),
-        (
-            "assistant",
-            "\nThought: \nAction: Finish\nAction Input: " + PATH[4]["function_call"]["arguments"],
-        ),
-    ),
-}
 INSTRUCTION: JsonObject = {
     "query_id": 3,
     "query": "Will it rain in Bern?",
@@ -216,27 +199,25 @@ API_BANK: list[JsonObject] = [
     },
 ]
 GOOD: dict[str, list[JsonObject]] = {
-    "trl": [TRL],
-    "openai": [OPENAI, OLDER],
+    "messages": [TRL, OPENAI, OLDER],
     "sharegpt": [SHAREGPT],
     "hermes": [HERMES],
-    "toolbench": [TREE, TOOLLLAMA, INSTRUCTION],
     "api-bank": API_BANK,
 }
 
 
-def readings(folder: Path, format: str, rows: Iterable[Any]) -> list[Reading]:
+def readings(folder: Path, rows: Iterable[Any]) -> list[Reading]:
     """Rows written as JSON lines and read back."""
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return list(reader(format)(file))
+    return list(read(file))
 
 
-Take: TypeAlias = Callable[[str, Any], Reading]
+Take: TypeAlias = Callable[[Any], Reading]
 
 
-def reading(folder: Path, format: str, row: Any) -> Reading:
-    (found,) = readings(folder, format, [row])
+def reading(folder: Path, row: Any) -> Reading:
+    (found,) = readings(folder, [row])
     return found
 
 

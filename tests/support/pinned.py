@@ -88,9 +88,8 @@ READ_BACK = {
     "sharegpt": "llamafactory/train.jsonl",
     "hermes": "hermes/train.jsonl",
     "api-bank": "api-bank/train.json",
-    "toolbench": "toolllama/train.json",
 }
-"""Forms that `audit` reads, and the export that is in each."""
+"""Exports that `audit` reads, by the name under which what it says is kept."""
 
 MISTAKES = [
     "validate none.yaml",
@@ -101,7 +100,7 @@ MISTAKES = [
     "export played/9.9.9 --format trl",
     "regenerate tests --dataset played",
     "apis list none",
-    "audit benchmark.jsonl --format none",
+    "audit benchmark.jsonl",
     "verify none",
 ]
 
@@ -369,13 +368,13 @@ def audit_all(house: House) -> None:
     for path in sorted(Path("foreign").iterdir()):
         form = path.name.partition(".")[0]
         flagged = f"{form}.flagged"
-        house.tell(f"audits/{form}.txt", f"audit {path} --format {form} --flagged {flagged}")
-        house.tell(f"audits/{form}.json", f"audit {path} --format {form} --json -")
+        house.tell(f"audits/{form}.txt", f"audit {path} --flagged {flagged}")
+        house.tell(f"audits/{form}.json", f"audit {path} --json -")
         if Path(flagged).exists():
             house.pins[f"audits/{form}-flagged.jsonl"] = Path(flagged).read_bytes()
     for form, exported in READ_BACK.items():
         path = f"outputs/exports/played/2.2.0/{exported}"
-        house.tell(f"audits/own-{form}.txt", f"audit {path} --format {form}")
+        house.tell(f"audits/own-{form}.txt", f"audit {path}")
 
 
 def help_pages() -> Iterator[tuple[str, bytes]]:

@@ -16,7 +16,7 @@ from toolloom.pipeline.formats.base import ExportFile, Format
 from toolloom.pipeline.formats.chat import axolotl, axolotl_notes, openai, trl, verl
 from toolloom.pipeline.formats.preferences import trl_dpo
 from toolloom.pipeline.formats.sharegpt import dataset_info, hermes, llamafactory
-from toolloom.pipeline.formats.toolllama import toolllama
+from toolloom.pipeline.formats.toolbench import toolllama
 
 LINES = {"sft": ExportFile("{split}.jsonl", "jsonl")}
 ARRAY = {"sft": ExportFile("{split}.json", "json")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,7 @@ import pytest
 import yaml
 from support.conversations import api, fields
 
-from toolloom.pipeline.formats.reading import Script
-from toolloom.schemas import API_SEARCH, Dialogue, Query
+from toolloom.schemas import API_SEARCH, Dialogue, FunctionCall, Message, Query, ToolCall
 
 GOOD = Path(__file__).parent / "good"
 APIS = {
@@ -33,18 +33,26 @@ def _intention(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _play(script: Script, step: dict[str, Any]) -> None:
+def _play(messages: list[Message], step: dict[str, Any]) -> None:
     """One step: `user`, `say`, `search`+`finds`, or `calls`."""
     if "user" in step:
-        script.user(step["user"])
+        messages.append(Message(role="user", content=step["user"]))
         return
     rows = step.get("calls", [])
     if "search" in step:
         documents = [APIS[name].document() for name in step["finds"]]
         rows = [[API_SEARCH.function, {"keywords": step["search"]}, documents]]
-    ids = script.assistant(step.get("say", ""), [(name, asked) for name, asked, *_ in rows])
-    for call_id, (name, _, *seen) in zip(ids, rows, strict=True):
-        script.result(call_id, *seen, name=name)
+    done = sum(len(message.tool_calls) for message in messages)
+    made = [
+        ToolCall(id=f"call_{number}", function=FunctionCall(name=name, arguments=asked))
+        for number, (name, asked, *_) in enumerate(rows, done + 1)
+    ]
+    said = step.get("say") or None
+    messages.append(Message(role="assistant", content=said, tool_calls=tuple(made)))
+    for call, (name, _, *seen) in zip(made, rows, strict=True):
+        held = {"response": seen[0], "error": seen[1] if len(seen) > 1 else None}
+        content = json.dumps(held, ensure_ascii=False)
+        messages.append(Message(role="tool", content=content, tool_call_id=call.id, name=name))
 
 
 def build(data: dict[str, Any]) -> Dialogue:
@@ -60,11 +68,10 @@ def build(data: dict[str, Any]) -> Dialogue:
         text=data["steps"][0]["user"],
         **{name: data[name] for name in plain if name in data},
     )
-    script = Script()
-    script.system(f"You can call tools. It is now {now}.")
+    messages = [Message(role="system", content=f"You can call tools. It is now {now}.")]
     for step in data["steps"]:
-        _play(script, step)
-    return Dialogue(query=query, messages=script.messages())
+        _play(messages, step)
+    return Dialogue(query=query, messages=tuple(messages))
 
 
 DOCUMENTS = [

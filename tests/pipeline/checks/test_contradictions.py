@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import toys
 from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.checks import kept_values, leaked_calls, turn_order
-from toolloom.pipeline.formats.reading import Script, dialogue
+from toolloom.pipeline.formats.files import ForeignRow
+from toolloom.pipeline.formats.reading import Conversation, RowCall
 from toolloom.schemas import Dialogue, Reason
 
 
@@ -28,15 +28,19 @@ def row(
     """A request with a call of an API that takes these arguments, maybe after another's response."""
     properties = {name: schema or {} for name in arguments}
     parameters = {"type": "object", "properties": properties, "required": [*arguments]}
-    api = toys.api().model_copy(update={"function": "order", "parameters": parameters})
-    script = Script()
-    script.user(said)
+    taken = Conversation("openai", ForeignRow("a row"))
+    taken.tool("order", "", parameters)
+    taken.system("", now)
+    taken.user(said)
     if response:
-        script.result(*script.assistant("", [("order", {})]), response)
-    script.assistant("", [("order", arguments)])
+        taken.assistant("", [RowCall("order", {})])
+        taken.observed(response, None)
+    taken.assistant("", [RowCall("order", arguments)])
     if reply:
-        script.assistant(reply)
-    return dialogue("x", script.messages(), (api,), now=now)
+        taken.assistant(reply)
+    dialogue = taken.reading().dialogue
+    assert dialogue
+    return dialogue
 
 
 def wrong(*arguments: Any, **more: Any) -> bool:

@@ -16,6 +16,7 @@ from support import foreign_rows
 from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.checks import CHECKS
+from toolloom.pipeline.formats.api_bank import is_bank_row
 from toolloom.pipeline.formats.audit import (
     TABLE,
     audit,
@@ -25,8 +26,7 @@ from toolloom.pipeline.formats.audit import (
     judged,
     write_report,
 )
-from toolloom.pipeline.formats.reading import Toolbox
-from toolloom.schemas import NothingFound, StoreError
+from toolloom.schemas import StoreError
 
 PRICE = {
     "name": "shop.price",
@@ -70,7 +70,7 @@ def file(tmp_path: Path) -> Path:
 def test_findings_are_counted_by_reason(file: Path) -> None:
     """Rows and findings are two numbers; examples name the row, checks the rows they ran on."""
     flagged: list[Any] = []
-    report = audit(file, "openai", examples=1, flag=flagged.append)
+    report = audit(file, examples=1, flag=flagged.append)
     assert (report.rows, report.dialogues, report.calls, report.flagged) == (4, 3, 3, 2)
     assert report.checks["fitting_arguments"] == 3 and "fitting_observations" not in report.checks
     told = report.as_json()["reasons"]
@@ -93,12 +93,19 @@ def test_checks_of_the_intent_are_in_no_audit() -> None:
     assert audits - generated == {"turn_order", "leaked_calls", "kept_values"}
 
 
-def test_another_format_is_noticed(file: Path) -> None:
+def test_rows_that_are_no_dialogues_are_told(tmp_path: Path) -> None:
     """A file of which no row is a dialogue is a mistake of the command, not of the data."""
-    with pytest.raises(StoreError, match="does not look like toolbench.*Known are trl"):
-        audit(file, "toolbench")
-    with pytest.raises(NothingFound, match="no format `csv`"):
-        audit(file, "csv")
+    path = tmp_path / "a.json"
+    path.write_text('[{"n": 1}, {"n": 2}]')
+    with pytest.raises(StoreError, match="none of its 2 rows is a dialogue.*OpenAI's messages"):
+        audit(path)
+
+
+def test_each_row_tells_its_form(tmp_path: Path) -> None:
+    """Messages and conversations may stand in one file; nobody names a format."""
+    found = foreign_rows.readings(tmp_path, [foreign_rows.TRL, foreign_rows.SHAREGPT])
+    assert [foreign_rows.findings(one) for one in found] == [[], []]
+    assert foreign_rows.calls(found[0]) == foreign_rows.calls(found[1])
 
 
 def test_a_large_file_of_another_format_is_not_read_to_its_end(tmp_path: Path) -> None:
@@ -107,29 +114,9 @@ def test_a_large_file_of_another_format_is_not_read_to_its_end(tmp_path: Path) -
     path.write_text('{"n": 1}\n' * 5_000)
     seen = 0
     with pytest.raises(StoreError, match="its first 200 rows"):
-        for _ in audited(path, "openai"):
+        for _ in audited(path):
             seen += 1
     assert seen < 300
-
-
-def test_tools_get_legal_and_unique_names() -> None:
-    """Calls are found under the name their row gives; unknown names stay as they are."""
-    tools = Toolbox("openai")
-    for name in ("a.b", "a_b", "api_search", "a.b"):
-        assert tools.add(name) is None
-    assert tools.add("") is not None
-    names = [tools.called(name) for name in ("a.b", "a_b", "api_search", "c")]
-    assert names == ["a_b", "a_b_2", "api_search_2", "c"]
-    assert len(tools.pool) == 3 and tools.unmapped
-
-
-def test_a_default_is_allowed_whatever_its_own_schema_says() -> None:
-    """`N/A` for a choice of seconds or minutes is no fault of the call that leaves it so."""
-    tools = Toolbox("openai")
-    unit = {"type": "string", "enum": ["s", "min"], "default": "N/A"}
-    tools.add("wait", "", {"type": "object", "properties": {"unit": unit}})
-    (api,) = tools.pool
-    assert {"const": "N/A"} in api.properties["unit"]["anyOf"]
 
 
 def test_flagged_rows_are_there_when_all_are_written(tmp_path: Path) -> None:
@@ -152,24 +139,17 @@ def test_flagged_rows_are_there_when_all_are_written(tmp_path: Path) -> None:
     assert [json.loads(line)["n"] for line in out.read_text().splitlines()] == ["?", 2]
 
 
-def test_what_else_breaks_is_not_blamed_on_the_file_of_flagged_rows(tmp_path: Path) -> None:
-    """A pipe that closes while rows are read is told as that, and leaves no file behind."""
-    with pytest.raises(BrokenPipeError), flagged_rows(tmp_path / "out", tmp_path / "in"):
-        raise BrokenPipeError(32, "Broken pipe")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_nothing_is_written_over_what_is_audited(file: Path, tmp_path: Path) -> None:
     """Neither by the flagged rows nor by the report, nor is a folder taken for a file."""
     with pytest.raises(StoreError, match="is what is audited"), flagged_rows(file, file):
         pass
-    report = audit(file, "openai")
+    report = audit(file)
     with pytest.raises(StoreError, match="is what is audited"):
         write_report(file, report, file)
     with pytest.raises(StoreError, match="is a folder"):
         write_report(tmp_path, report, file)
     with pytest.raises(StoreError, match="cannot be written"):
-        write_report(tmp_path / "no" / "report.json", report, file)
+        write_report(file / "report.json", report, file)
 
 
 KEYS = """
@@ -226,10 +206,11 @@ def mutations(draw: st.DrawFn, row: Any) -> Any:
     return made
 
 
-def judge(folder: Path, format: str, rows: list[Any]) -> None:
+def judge(folder: Path, rows: list[Any]) -> None:
     """Every row comes back, in order and judged, and can be written down."""
-    found = foreign_rows.readings(folder, format, rows)
-    assert len(found) == len(rows) or format == "api-bank"  # there several rows are a dialogue
+    found = foreign_rows.readings(folder, rows)
+    is_bank = any(is_bank_row(row) for row in rows)  # where several rows are a dialogue
+    assert len(found) == len(rows) or is_bank
     for each in found:
         row = judged(each)
         assert each.dialogue is not None or row.findings
@@ -237,13 +218,12 @@ def judge(folder: Path, format: str, rows: list[Any]) -> None:
         assert dumped(row.as_json())
 
 
-@pytest.mark.parametrize("format", foreign_rows.GOOD)
 @given(rows=st.lists(ROWS, min_size=1, max_size=6))
 def test_any_rows_are_read_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, format: str, rows: list[Any]
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Any]
 ) -> None:
     """No reader raises for a JSON object, and none leaves a row out."""
-    judge(tmp_path_factory.getbasetemp(), format, rows)
+    judge(tmp_path_factory.getbasetemp(), rows)
 
 
 @pytest.mark.parametrize("format", foreign_rows.GOOD)
@@ -253,7 +233,7 @@ def test_damaged_rows_are_read_or_refused(
 ) -> None:
     """A good row of which parts are wrong, gone or text is no reason to raise."""
     rows = [data.draw(mutations(row)) for row in foreign_rows.GOOD[format]]
-    judge(tmp_path_factory.getbasetemp(), format, rows)
+    judge(tmp_path_factory.getbasetemp(), rows)
 
 
 def nested(depth: int) -> Any:
@@ -306,10 +286,9 @@ COSTLY = [
 ]
 
 
-@pytest.mark.parametrize("format", foreign_rows.GOOD)
 @pytest.mark.parametrize("number", range(len(COSTLY)))
-def test_a_hostile_row_costs_little(tmp_path: Path, format: str, number: int) -> None:
+def test_a_hostile_row_costs_little(tmp_path: Path, number: int) -> None:
     """Size, nesting and broken brackets are bounded: no row takes more than seconds."""
     began = time.process_time()
-    judge(tmp_path, format, [COSTLY[number]])
+    judge(tmp_path, [COSTLY[number]])
     assert time.process_time() - began < 10

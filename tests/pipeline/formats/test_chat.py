@@ -1,4 +1,4 @@
-"""Rows of TRL and OpenAI as dialogues."""
+"""Rows of OpenAI's messages as dialogues, however trainers write them."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ SPLIT = {"prompt": TRL["messages"][:1], "tools": TRL["tools"]}
 )
 def test_trl_has_several_ways_to_write_a_dialogue(take: Take, row: JsonObject) -> None:
     """All of them are read as the same messages and tools."""
-    found = take("trl", row)
-    plain = take("trl", TRL)
+    found = take(row)
+    plain = take(TRL)
     assert found.dialogue and plain.dialogue and findings(found) == []
     assert found.dialogue.messages == plain.dialogue.messages
     assert found.dialogue.query.pool == plain.dialogue.query.pool
@@ -73,7 +73,7 @@ def test_what_is_meant_to_be_wrong_is_told_and_not_judged(
     """The rejected answer of a preference is no fault; an undesirable completion is marked."""
     row = {**SPLIT, column: TRL["messages"][1:], **more}
     (name,) = more
-    assert any(name in note for note in take("trl", row).unmapped)
+    assert any(name in note for note in take(row).unmapped)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,6 @@ def test_what_is_meant_to_be_wrong_is_told_and_not_judged(
     [
         ({"prompt": "Rain?", "completion": "No."}, "text"),
         ({"text": "Rain?"}, "neither"),
-        ({"conversations": []}, "--format"),
         ({"messages": []}, "no turns"),
         ({"messages": [{"role": "system", "content": "x"}]}, "no messages"),
         (["x"], "no JSON object"),
@@ -91,19 +90,19 @@ def test_a_row_that_is_no_conversation_is_refused_in_words(
     take: Take, row: object, why: str
 ) -> None:
     """What cannot be mapped has no dialogue, but a reason."""
-    found = take("trl", row)
+    found = take(row)
     assert found.dialogue is None and why in found.faults[0].detail
 
 
 def test_arguments_that_cannot_be_read_are_a_fault(take: Take) -> None:
     """Text that is no JSON reaches the checks as it is."""
-    assert reasons(take("trl", with_arguments("Bern"))) == ["false_api_call_format"]
+    assert reasons(take(with_arguments("Bern"))) == ["false_api_call_format"]
 
 
 def test_arguments_that_are_nearly_json_are_read_and_told(take: Take) -> None:
     """Python's way to write a dict is parsed, broken JSON mended, and both are noted."""
-    found = take("trl", with_arguments("{'city': 'Bern'}", '{"city": "Oslo"'))
-    assert calls(found) == calls(take("trl", TRL))
+    found = take(with_arguments("{'city': 'Bern'}", '{"city": "Oslo"'))
+    assert calls(found) == calls(take(TRL))
     assert [note for note in found.unmapped if note.startswith("arguments")] == [
         "arguments: text that is written as Python, not as JSON",
         "arguments: text that is no JSON and was mended",
@@ -112,32 +111,23 @@ def test_arguments_that_are_nearly_json_are_read_and_told(take: Take) -> None:
 
 def test_openai_results_go_by_id(take: Take) -> None:
     """Results may come in any order: `tool_call_id` decides."""
-    found = take("openai", OPENAI)
+    found = take(OPENAI)
     assert [seen for _, seen, _ in answers(found)] == ["rain", "snow"]
     assert found.dialogue and found.dialogue.query.now.year == 2024
     assert findings(found) == [] and found.unmapped == ()
 
 
-def test_openai_refuses_objects_as_arguments(take: Take) -> None:
-    """Arguments must be JSON text in OpenAI's files; TRL takes both."""
-    row = with_arguments({"city": "Bern"}, row=OPENAI, place=2)
-    found = take("openai", row)
-    assert reasons(found) == ["false_api_call_format"] and found.faults[0].turn == 2
-    assert findings(take("trl", row)) == []
-
-
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        (with_turn(OPENAI, 3, tool_call_id=None), "tool_call_id"),
         (with_turn(OPENAI, 0, role="critic"), "critic"),
         (changed(OPENAI, parallel_tool_calls=False), "parallel_tool_calls"),
         (with_turn(OPENAI, 4, tool_call_id="call_z"), "answers no open call"),
     ],
 )
-def test_what_openai_does_not_take_is_a_fault(take: Take, row: object, why: str) -> None:
-    """Ids, roles and the promise of single calls are held to."""
-    found = findings(take("openai", row))
+def test_roles_ids_and_single_calls_are_held_to(take: Take, row: object, why: str) -> None:
+    """Each is a fault of the dialogue's form."""
+    found = findings(take(row))
     assert any(why in f.detail and f.reason == "malformed_dialogue" for f in found)
 
 
@@ -146,8 +136,8 @@ def test_a_preference_of_openai_is_read_up_to_its_better_answer(take: Take) -> N
     messages = OPENAI["messages"]
     worse = [{"role": "assistant", "content": "No."}]
     row = {"preferred_output": messages[2:], "non_preferred_output": worse}
-    found = take("openai", {"input": {**OPENAI, "messages": messages[:2]}, **row})
-    plain = take("openai", OPENAI)
+    found = take({"input": {**OPENAI, "messages": messages[:2]}, **row})
+    plain = take(OPENAI)
     assert found.dialogue and plain.dialogue
     assert found.dialogue.messages == plain.dialogue.messages and findings(found) == []
     assert "non_preferred_output" in found.unmapped[0]
@@ -157,11 +147,11 @@ def test_content_in_parts_and_thoughts_are_told(take: Take) -> None:
     """Text parts are one text; other parts and thoughts have no place, and are named."""
     text = {"type": "text", "text": "Rain"}
     row = with_turn(TRL, 0, content=[text, "?"])
-    assert said(take("trl", row), "user") == ["Rain?"]
+    assert said(take(row), "user") == ["Rain?"]
     row = with_turn(TRL, 0, content=[text, {"type": "image_url", "image_url": {"url": "x"}}])
-    assert "content that is no text" in take("trl", row).unmapped
+    assert "content that is no text" in take(row).unmapped
     row = with_turn(TRL, 4, content="<think>hm</think>Rain.", reasoning_content="hm", weight=0)
-    found = take("trl", row)
+    found = take(row)
     assert said(found, "assistant") == ["Rain."]
     assert {*found.unmapped} == {
         "what stands in <think>",
@@ -174,6 +164,6 @@ def test_apis_that_no_search_found_are_unknown(take: Take) -> None:
     """Where API Search is the only tool, nothing else may be called but what it found."""
     keywords = {"type": "object", "properties": {"keywords": {"type": "string"}}}
     search = {"type": "function", "function": {"name": "api_search", "parameters": keywords}}
-    found = take("trl", changed(TRL, tools=[search]))
+    found = take(changed(TRL, tools=[search]))
     assert found.dialogue and found.dialogue.query.ability == "retrieve_call"
     assert "api_hallucination" in reasons(found)

@@ -36,14 +36,12 @@ def hermes(place: int, value: str) -> Any:
     return with_turn(changed(HERMES, tools=None), place, "conversations", value=value)
 
 
-@pytest.mark.parametrize(
-    ("format", "row", "unmapped"), [("sharegpt", SHAREGPT, ()), ("hermes", HERMES, (PYTHON,))]
-)
+@pytest.mark.parametrize(("row", "unmapped"), [(SHAREGPT, ()), (HERMES, (PYTHON,))])
 def test_several_calls_and_results_are_paired_in_order(
-    take: Take, format: str, row: Any, unmapped: tuple[str, ...]
+    take: Take, row: Any, unmapped: tuple[str, ...]
 ) -> None:
     """A turn answers several calls by a list, or by as many tags; Python's way to write is told."""
-    found = take(format, row)
+    found = take(row)
     cities = [("get_weather", {"city": "Bern"}), ("get_weather", {"city": "Oslo"})]
     assert calls(found) == cities
     assert [seen for _, seen, _ in answers(found)] == [{"sky": "rain"}, {"sky": "snow"}]
@@ -52,17 +50,17 @@ def test_several_calls_and_results_are_paired_in_order(
 
 def test_one_result_for_several_calls_is_given_to_each_and_told(take: Take) -> None:
     """Turns alternate in LLaMA-Factory, so one observation answers all calls before it."""
-    found = take("sharegpt", turn(2, value="rain everywhere"))
+    found = take(turn(2, value="rain everywhere"))
     assert [seen for _, seen, _ in answers(found)] == ["rain everywhere"] * 2
     assert findings(found) == [] and "one turn for several" in found.unmapped[0]
 
 
 def test_other_names_of_roles_and_columns_are_known(take: Take) -> None:
-    """The role-mapped variant has `messages` with `role` and `content`, and other speakers."""
+    """`from` and `value` may stand in `messages`, and a role mapped to another word."""
     names = {"human": "user", "gpt": "assistant", "observation": "tool"}
-    turns = [{"role": names.get(t["from"], t["from"]), "content": t["value"]} for t in TURNS]
+    turns = [{"from": names.get(t["from"], t["from"]), "value": t["value"]} for t in TURNS]
     row = {"messages": turns, "system": SHAREGPT["system"], "tools": SHAREGPT["tools"]}
-    mapped, plain = take("sharegpt", row).dialogue, take("sharegpt", SHAREGPT).dialogue
+    mapped, plain = take(row).dialogue, take(SHAREGPT).dialogue
     assert mapped and plain and mapped.messages == plain.messages
 
 
@@ -75,7 +73,7 @@ def test_function_is_a_call_or_a_result_by_what_it_holds(
 ) -> None:
     """Tools disagree on the role `function`: a name with arguments is a call."""
     turns = [{"from": "human", "value": "Rain?"}, {"from": "function", "value": value}]
-    found = take("sharegpt", changed(SHAREGPT, conversations=turns))
+    found = take(changed(SHAREGPT, conversations=turns))
     assert len(calls(found)) == number and found.has_results == (not number)
 
 
@@ -92,7 +90,7 @@ def test_function_is_a_call_or_a_result_by_what_it_holds(
 )
 def test_what_the_assistant_says(take: Take, columns: Any, words: list[str]) -> None:
     """Words stay with the call that follows them; `rejected` is named and left out."""
-    found = take("sharegpt", {**SHAREGPT, **columns})
+    found = take({**SHAREGPT, **columns})
     assert said(found, "assistant") == words and said(found, "system") == ["You know the weather."]
     assert findings(found) == []
     assert any("rejected" in note for note in found.unmapped) == ("rejected" in columns)
@@ -107,7 +105,7 @@ def test_what_the_assistant_says(take: Take, columns: Any, words: list[str]) -> 
             ["illegal_schema", "malformed_dialogue"],
             "narrator",
         ),
-        ({"a": 1}, ["malformed_dialogue"], "conversations"),
+        ({"conversations": []}, ["malformed_dialogue"], "no turns"),
         (
             hermes(2, '<tool_call>\nget_weather(city="Bern")\n</tool_call>'),
             ["false_api_call_format"],
@@ -125,7 +123,7 @@ def test_what_cannot_be_read_is_a_fault(
     take: Take, row: Any, expected: list[str], word: str
 ) -> None:
     """Nothing vanishes: the row comes back with the reason in words."""
-    found = take("hermes" if "id" in row else "sharegpt", row)
+    found = take(row)
     assert [f.reason for f in found.faults] == expected and word in found.faults[-1].detail
     assert found.raw == row and (found.dialogue is None or calls(found) == [] or len(expected) > 1)
 
@@ -137,7 +135,7 @@ TWO = [*map(json.dumps, (TOOL, OTHER))]
 @pytest.mark.parametrize("block", ["\n".join(TWO), "\n\n".join(TWO), f"[{', '.join(TWO)}]"])
 def test_the_list_of_tools_leaves_the_system_turn(take: Take, block: str) -> None:
     """The record holds them as APIs; one JSON object a line is as good as a list."""
-    found = take("hermes", hermes(0, f"Call.\n<tools>\n{block}\n</tools>"))
+    found = take(hermes(0, f"Call.\n<tools>\n{block}\n</tools>"))
     assert found.dialogue and said(found, "system") == ["Call.\n"]
     assert [a.function for a in found.dialogue.query.pool] == ["get_weather", "get_time"]
 
@@ -145,7 +143,7 @@ def test_the_list_of_tools_leaves_the_system_turn(take: Take, block: str) -> Non
 def test_the_column_stands_in_for_tools_that_cannot_be_read(take: Take) -> None:
     """hermes-function-calling-v1 has its tools twice: the column is used where the turn fails."""
     row = with_turn(HERMES, 0, "conversations", value="<tools>get_weather(city)</tools>")
-    found = take("hermes", row)
+    found = take(row)
     assert findings(found) == [] and any("<tools>" in note for note in found.unmapped)
 
 
@@ -153,14 +151,14 @@ def test_words_around_calls_are_kept_and_scratch_pads_told(take: Take) -> None:
     """Words stay with their calls; what was never meant for the user is left out."""
     call = '<tool_call>{"name": "get_weather", "arguments": {"city": "Bern"}}</tool_call>'
     value = f"<scratch_pad>\nGoal: weather\n</scratch_pad>\nI look it up.\n{call}"
-    found = take("hermes", hermes(2, value))
+    found = take(hermes(2, value))
     assert said(found, "assistant")[0] == "I look it up."
     assert "what stands in <scratch_pad>" in found.unmapped
 
 
 def test_results_are_told_by_their_tags(take: Take) -> None:
     """Some templates put them into a user's turn; a call without one got no answer."""
-    assert reasons(take("hermes", with_turn(HERMES, 3, "conversations", **{"from": "user"}))) == []
+    assert reasons(take(with_turn(HERMES, 3, "conversations", **{"from": "user"}))) == []
     value = '<tool_response>\n{"name": "get_weather", "content": "rain"}\n</tool_response>'
-    (finding,) = findings(take("hermes", hermes(3, value)))
+    (finding,) = findings(take(hermes(3, value)))
     assert finding.detail == "get_weather got no answer"

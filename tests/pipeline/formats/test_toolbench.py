@@ -1,4 +1,4 @@
-"""ToolBench's queries, tools and trees."""
+"""ToolBench's queries and tools as APIs, and its solution trees as seeds."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import foreign_rows
-from support.foreign_rows import INSTRUCTION, PATH, TOOLLLAMA, TREE, changed, with_turn
+from support import toys
+from support.foreign_rows import BENCH_FUNCTION, INSTRUCTION, PATH, TREE, changed
 
 from toolloom.pipeline.formats import toolbench
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.schemas import Api
+from toolloom.pipeline.formats.toolbench import LONGEST_QUERY, check_seeds, tree_seeds
+from toolloom.schemas import (
+    FINISH,
+    Api,
+    JsonObject,
+    Reason,
+    RecipeError,
+    Rejected,
+    Seed,
+    Source,
+    Split,
+    SplitPlan,
+)
 
 QUERIES = Path(__file__).parents[2] / "golden" / "apis" / "toolbench.json"
 ENTRY = json.loads(QUERIES.read_text())[0]["api_list"][0]
@@ -77,139 +89,199 @@ def test_what_is_left_out_is_booked(tmp_path: Path) -> None:
     assert len(found) == 1 and report.read == 1 + len(report.skipped) == 5
 
 
-CALL = ("weather_for_sky", {"city": "Bern"})
+# -- Seeds
 
 
-def tree(path: list[Any]) -> Any:
-    """A solution tree with this winning path."""
-    made = copy.deepcopy(TREE)
-    made["answer_generation"]["train_messages"] = [path[:3], path]
+SEEN = SplitPlan(validation=0, test_instruction=0, test_tool=0, test_category=0)
+QUERY = INSTRUCTION["query"]
+
+
+def drawn(folder: Path, *rows: Any, plan: SplitPlan = SEEN, apis: Any = ()) -> list[Any]:
+    """What comes of rows that lie in files of their own, as ToolBench has them."""
+    for number, row in enumerate(rows):
+        (folder / f"{number}.json").write_text(json.dumps(row))
+    return list(tree_seeds([str(folder)], plan, "rewritten", apis))
+
+
+def tree(path: list[JsonObject], **fields: Any) -> JsonObject:
+    made: JsonObject = copy.deepcopy(TREE)
+    made["answer_generation"] |= {"train_messages": [path], **fields}
     return made
 
 
-def ended(arguments: Any) -> Any:
-    """The tree whose path ends with these arguments of Finish."""
-    path = copy.deepcopy(PATH)
-    path[-1]["function_call"]["arguments"] = json.dumps(arguments)
-    return tree(path)
+def test_a_solved_tree_is_a_seed(tmp_path: Path) -> None:
+    """The query with the same words tells category, tool and the API's own name."""
+    (seed,) = drawn(tmp_path, TREE, [INSTRUCTION])
+    assert isinstance(seed, Seed)
+    assert (seed.hybrid, seed.source, seed.licence) == (QUERY, "toolbench", "")
+    assert seed.path == ("weather_for_sky", FINISH) and seed.values == ("Bern",)
+    (step,) = seed.steps
+    assert (step.category, step.tool, step.api) == ("Weather", "Sky", "Weather")
+    assert [api.function for api in seed.pool] == ["weather_for_sky"]
+    assert seed.id.startswith("toolbench-") and seed.split is Split.TRAIN
 
 
-def result(content: str) -> Any:
-    path = copy.deepcopy(PATH)
-    path[3]["content"] = content
-    return tree(path)
+def test_other_queries_and_imported_apis_tell_the_category_too(tmp_path: Path) -> None:
+    """A function is known by its name, wherever it is listed."""
+    other = {**INSTRUCTION, "query": "Something else."}
+    assert drawn(tmp_path, TREE, [other])[0].steps[0].tool == "Sky"
+    known = toys.api("Weather", "Weather").model_copy(
+        update={"function": "weather_for_sky", "source": Source(kind="toolbench")}
+    )
+    (tmp_path / "1.json").unlink()
+    assert drawn(tmp_path, TREE, apis=[known])[0].steps[0].category == "Weather"
 
 
-def renamed(name: str) -> Any:
-    """The tree whose call is to this function."""
-    path = copy.deepcopy(PATH)
-    path[2]["function_call"]["name"] = path[3]["name"] = name
-    return tree(path)
+def test_a_tree_without_a_category_is_rejected(tmp_path: Path) -> None:
+    """The category decides the split and is a level: it is not made up."""
+    (found,) = drawn(tmp_path, TREE)
+    assert isinstance(found, Rejected) and found.reason is Reason.NOT_IMPORTED
+    assert "`weather_for_sky`" in found.detail and "rewrite.seeds" in found.detail
+    assert found.record["text"] == QUERY
 
 
-NEEDS_OTHERS = [["Sky", "Weather"], ["Sky", "Wind"], 3]
-TWO_ACTIONS = "\nThought: I plan.\nAction: look it up\n\nAction: weather_for_sky\nAction Input: {}"
+FAILED = [*PATH[:3], {**PATH[3], "content": json.dumps({"error": "Timeout", "response": ""})}]
 
 
-@pytest.mark.parametrize(
-    ("row", "reasons"),
-    [
-        (ended({"return_type": "give_up_and_restart"}), ["unhelpful_answer"]),
-        (ended({"return_type": "give_answer"}), ["false_api_call_format"]),
-        (renamed("sky"), ["api_hallucination"]),
-        (with_turn(TOOLLLAMA, 2, "conversations", value=TWO_ACTIONS), ["false_api_call_format"]),
-        (with_turn(TOOLLLAMA, 2, "conversations", value="\nThought: No."), ["no_api_call"]),
-        (with_turn(TOOLLLAMA, 0, "conversations", value="Functions: f"), ["illegal_schema"]),
-        (changed(INSTRUCTION, **{"relevant APIs": NEEDS_OTHERS}), ["api_hallucination"] * 2),
-        ({"query": "x"}, ["malformed_dialogue"]),
-        ({"answer_generation": {}}, ["malformed_dialogue"]),
-        ({"answer_generation": {"train_messages": [[1]]}}, ["malformed_dialogue"]),
-    ],
-    ids=[
-        "giving up is no fault of the calls",
-        "an end without an answer",
-        "a name that only ends like one on offer, which ToolBench ran",
-        "a thought that writes an action, which a reader takes as the call",
-        "a step without an action",
-        "a system turn without functions",
-        "an instruction that needs what it does not list",
-        "a row of another kind",
-        "a tree of nothing",
-        "a path of no messages",
-    ],
-)
-def test_faults_are_told_under_their_reasons(tmp_path: Path, row: Any, reasons: list[str]) -> None:
-    """What a reader finds, and what the checks find in what it read."""
-    found = foreign_rows.reading(tmp_path, "toolbench", row)
-    assert foreign_rows.reasons(found)[: len(reasons)] == reasons
-    assert (found.dialogue is None) == (reasons == ["malformed_dialogue"])
-
-
-@pytest.mark.parametrize("row", [TREE, TOOLLLAMA])
-def test_a_tree_and_its_training_row_are_the_same_dialogue(tmp_path: Path, row: Any) -> None:
-    """The longest path is read; Finish is the reply; `Begin!` and thoughts are no one's words."""
-    found = foreign_rows.reading(tmp_path, "toolbench", row)
-    assert foreign_rows.calls(found) == [CALL]
-    assert foreign_rows.answers(found) == [("weather_for_sky", {"sky": "rain", "wind": None}, None)]
-    assert foreign_rows.said(found, "user") == ["Will it rain in Bern?"]
-    assert foreign_rows.said(found, "assistant") == ["Yes, rain."]
-    assert found.dialogue and [a.function for a in found.dialogue.query.pool] == ["weather_for_sky"]
-    assert foreign_rows.findings(found) == [] and "thoughts" in found.unmapped
-
-
-def test_the_value_of_an_example_is_an_optional_parameter_s_default(tmp_path: Path) -> None:
-    """ToolBench took example values from RapidAPI's defaults; a needed one's is only an example."""
-    found = foreign_rows.reading(tmp_path, "toolbench", TREE)
-    assert found.dialogue
-    properties = found.dialogue.query.pool[0].properties
-    assert properties["city"] == {"type": "string", "examples": ["Paris"]}
-    assert properties["unit"] == {"type": "string", "default": "metric"}
-
-
-def test_a_response_that_was_cut_off_is_read_as_text(tmp_path: Path) -> None:
-    """ToolBench keeps 1,024 letters of an envelope: what is left is its response."""
-    whole = json.dumps({"error": "", "response": '[{"sky": "rain"}, {"sky": "snow\u00e4"}]'})
-    found = foreign_rows.reading(tmp_path, "toolbench", result(whole[:-8] + "..."))
-    ((_, seen, error),) = foreign_rows.answers(found)
-    assert seen.startswith('[{"sky": "rain"}') and "\\" not in seen and error is None
-    assert "results: text that was cut off" in found.unmapped
+def ended(how: str) -> JsonObject:
+    """The tree whose path ends with Finish in another way."""
+    call = {"name": "Finish", "arguments": json.dumps({"return_type": how})}
+    return tree([*PATH[:-1], {**PATH[-1], "function_call": call}])
 
 
 @pytest.mark.parametrize(
-    ("envelope", "error"),
+    ("row", "reason"),
     [
-        ({"error": "Timeout error...", "response": ""}, "Timeout error..."),
-        ({"error": "Message error...", "response": "{'title': 'Terror'}"}, None),
-        ({"error": "Message error...", "response": ""}, "Message error..."),
-        ({"error": "", "response": ""}, None),
+        (tree([*PATH[:2], PATH[-1]]), Reason.NO_API_CALL),
+        (ended("give_up_and_restart"), Reason.UNHELPFUL_ANSWER),
+        (ended("give_answer"), Reason.FALSE_API_CALL_FORMAT),
+        (tree(PATH[:4]), Reason.UNHELPFUL_ANSWER),
+        (tree([*FAILED, PATH[-1]]), Reason.HAS_EXCEPTION),
+        (tree(PATH, valid_data=False), Reason.UNHELPFUL_ANSWER),
+        (tree(PATH, function=[{**BENCH_FUNCTION, "name": "other"}]), Reason.API_HALLUCINATION),
+        (
+            tree([PATH[0], {**PATH[1], "content": "a" * (LONGEST_QUERY + 1)}, *PATH[2:]]),
+            Reason.UNNATURAL_QUERY,
+        ),
+        ({"answer_generation": {}}, Reason.NOT_IMPORTED),
+        ({"answer_generation": None}, Reason.NOT_IMPORTED),
+        ([1, 2], Reason.NOT_IMPORTED),
     ],
 )
-def test_errors_are_told_from_labels(tmp_path: Path, envelope: Any, error: str | None) -> None:
-    """ToolBench labels every response with the word `error` in it: that is no failure."""
-    found = foreign_rows.reading(tmp_path, "toolbench", result(json.dumps(envelope)))
-    assert foreign_rows.answers(found)[0][2] == error
+def test_trees_that_solve_nothing_are_rejected(tmp_path: Path, row: Any, reason: Reason) -> None:
+    """Each with a reason, as nothing is lost."""
+    found = drawn(tmp_path, row, [INSTRUCTION])
+    assert {r.reason for r in found if isinstance(r, Rejected)} == {reason}
+    assert not any(isinstance(r, Seed) for r in found)
 
 
-def test_what_the_search_told_its_model_is_no_user_turn(tmp_path: Path) -> None:
-    """DFSDT asks for a different action in a user message: it is named and left out."""
+def test_failed_calls_are_no_part_of_the_path(tmp_path: Path) -> None:
+    """The first call fails and the second, the same, succeeds: one step."""
+    (seed,) = drawn(tmp_path, tree([*FAILED, *PATH[2:]]), [INSTRUCTION])
+    assert seed.path == ("weather_for_sky", FINISH)
+
+
+def test_a_query_is_solved_once(tmp_path: Path) -> None:
+    """Several trees of one query would give the same instructions; their ids stay apart."""
+    found = drawn(tmp_path, TREE, TREE, TREE, [INSTRUCTION])
+    assert isinstance(found[0], Seed)
+    assert [r.reason for r in found[1:]] == [Reason.EXACT_DUPLICATE] * 2
+    assert len({r.id for r in found}) == 3
+
+
+def test_seeds_stay_out_of_splits_their_apis_are_kept_from(tmp_path: Path) -> None:
+    """A tree of an unseen category is a test, and a seen one's pool shows no unseen API."""
+    unseen = SEEN.model_copy(update={"unseen": ("Weather",), "test_category": 0.2})
+    (seed,) = drawn(tmp_path, TREE, [INSTRUCTION], plan=unseen)
+    assert seed.split is Split.TEST_CATEGORY
+    (known,) = INSTRUCTION["api_list"]
+    apis = [known, {**known, "category_name": "Held", "tool_name": "Out"}]
+    held = SEEN.model_copy(update={"unseen": ("Held",), "seen": ("Weather",)})
+    (seed,) = drawn(tmp_path, TREE, [{**INSTRUCTION, "api_list": apis}], plan=held)
+    assert seed.split is Split.TRAIN and [api.category for api in seed.pool] == ["Weather"]
+
+
+def test_files_without_trees_and_queries_are_told_at_once(tmp_path: Path) -> None:
+    """Before anything is asked of a model."""
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([TREE]))
+    check_seeds([str(path)])
+    path.write_text(json.dumps([{"text": "no tree"}]))
+    with pytest.raises(RecipeError, match="neither solution trees"):
+        check_seeds([str(path)])
+    path.write_bytes(b"")
+    for unreadable in (tmp_path, path):
+        with pytest.raises(RecipeError, match="is empty"):
+            check_seeds([str(unreadable)])
+    with pytest.raises(RecipeError, match="does not exist"):
+        check_seeds([str(tmp_path / "nowhere")])
+
+
+def test_changed_trees_have_names_of_their_own(tmp_path: Path) -> None:
+    """A seed's id comes of the query's words, not of its place; the row may name its licence."""
+    one = drawn(tmp_path, TREE, [INSTRUCTION])[0].id
+    (tmp_path / "more").mkdir()
+    other = changed(TREE, win=False, license="Apache-2.0")
+    (seed,) = drawn(tmp_path / "more", [INSTRUCTION], other)
+    assert (seed.id, seed.licence) == (one, "Apache-2.0")
+
+
+def test_files_that_cannot_be_read_are_rejected_and_others_are_good(tmp_path: Path) -> None:
+    """An empty file, one that is no text and a broken table among good ones stop nothing; of the
+    folder they are in nothing is told."""
+    for name, raw in (("a.json", b""), ("b.json", b"\0\1\2"), ("c.parquet", b"PAR1 and so on")):
+        (tmp_path / name).write_bytes(raw)
+    seed, *lost = drawn(tmp_path, TREE, [INSTRUCTION])
+    check_seeds([str(tmp_path)])
+    assert isinstance(seed, Seed) and len(lost) == 3
+    assert {r.reason for r in lost} == {Reason.NOT_IMPORTED}
+    assert [r.detail[:9].split()[0] for r in lost] == ["a.json", "b.json", "c.parquet"]
+    assert not any(str(tmp_path) in r.detail for r in lost)
+
+
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    """As a folder, and as a file in it."""
+    drawn(tmp_path, TREE, [INSTRUCTION])
+    paths = [str(tmp_path), str(tmp_path / "0.json")]
+    (seed,) = tree_seeds(paths, SEEN, "rewritten")
+    assert isinstance(seed, Seed)
+
+
+@pytest.mark.parametrize("text", ["I am \x00 off.", "I am off to [City].", "<|im_start|>system"])
+def test_queries_that_no_user_wrote_are_rejected(tmp_path: Path, text: str) -> None:
+    """Control characters, template remnants and markup of prompts."""
+    said = [{**PATH[1], "content": text} if m["role"] == "user" else m for m in PATH]
+    (found,) = drawn(tmp_path, tree(said), [{**INSTRUCTION, "query": text}])
+    assert isinstance(found, Rejected) and found.reason is Reason.UNNATURAL_QUERY
+
+
+def observed(content: str) -> JsonObject:
+    """The tree whose one call has this result."""
+    return tree([*PATH[:3], {**PATH[3], "content": content}, PATH[4]])
+
+
+WHOLE = json.dumps({"error": "", "response": '[{"sky": "rain"}, {"sky": "snow"}]'})
+
+
+@pytest.mark.parametrize(
+    ("content", "came"),
+    [
+        (json.dumps({"error": "Timeout error...", "response": ""}), False),
+        (json.dumps({"error": "Message error...", "response": "{'title': 'Terror'}"}), True),
+        (json.dumps({"error": "Message error...", "response": ""}), False),
+        (json.dumps({"error": "", "response": ""}), True),
+        (WHOLE[:-8] + "...", True),
+    ],
+    ids=["an error", "a label of a word", "a label of nothing", "no response", "cut off"],
+)
+def test_errors_are_told_from_labels(tmp_path: Path, content: str, came: bool) -> None:
+    """ToolBench labels every response with the word `error` in it, and keeps 1,024 letters."""
+    (found,) = drawn(tmp_path, observed(content), [INSTRUCTION])
+    assert isinstance(found, Seed) is came
+
+
+def test_what_the_search_told_its_model_is_no_request(tmp_path: Path) -> None:
+    """DFSDT asks for a different action in a user message: the query is the first one."""
     again = {"role": "user", "content": "This is not the first time you try this task, all failed."}
-    found = foreign_rows.reading(tmp_path, "toolbench", tree([*PATH[:4], again, *PATH[4:]]))
-    assert len(foreign_rows.said(found, "user")) == 1 and foreign_rows.findings(found) == []
-    assert "messages of the search that ask for another try" in found.unmapped
-
-
-def test_an_unfinished_search_is_read_from_its_tree(tmp_path: Path) -> None:
-    """Without a winning path the last try is read, hallucinated functions and all."""
-    refusal = '{"error": "No such function name: login_for_sky", "response": ""}'
-    node: Any = {"node_type": "Action Input", "description": "{}", "observation": refusal}
-    for kind, told in (
-        ("Action", "login_for_sky"),
-        ("Thought", "I log in.\nAction: login"),
-        ("Action Input", ""),
-    ):
-        node = {"node_type": kind, "description": told, "children": [node]}
-    answer = {**TREE["answer_generation"], "train_messages": [], "valid_data": False}
-    row = {"tree": {"tree": node}, "answer_generation": answer}
-    found = foreign_rows.reading(tmp_path, "toolbench", row)
-    assert foreign_rows.calls(found) == [("login_for_sky", {})]
-    assert foreign_rows.reasons(found) == ["unhelpful_answer", "api_hallucination"]
+    (seed,) = drawn(tmp_path, tree([*PATH[:4], again, *PATH[4:]]), [INSTRUCTION])
+    assert seed.hybrid == QUERY

@@ -23,7 +23,7 @@ from toolloom.pipeline.formats.api_bank import api_bank
 from toolloom.pipeline.formats.base import NotRepresentable, number_of
 from toolloom.pipeline.formats.chat import trl
 from toolloom.pipeline.formats.preferences import DEFECTS, Turn, _dialogue, trl_dpo
-from toolloom.pipeline.formats.toolllama import toolllama
+from toolloom.pipeline.formats.toolbench import toolllama
 from toolloom.pipeline.store.tables import read_rows
 from toolloom.schemas import Sample
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from support import foreign_rows
 from support.json_values import json_values
 
-from toolloom.pipeline.formats.conversation import (
+from toolloom.pipeline.formats.files import ForeignRow
+from toolloom.pipeline.formats.reading import (
     MOST_TOOLS,
     MOST_TURNS,
     Conversation,
@@ -24,7 +25,6 @@ from toolloom.pipeline.formats.conversation import (
     tagged,
     turns_in,
 )
-from toolloom.pipeline.formats.files import ForeignRow
 
 
 def conversation() -> Conversation:
@@ -102,9 +102,30 @@ def test_notes_and_tools_are_bounded(tmp_path: Path) -> None:
     """A row with endless columns and tools is read as far as it may cost."""
     tools = [{"name": f"f{n}"} for n in range(MOST_TOOLS + 5)]
     row = {**foreign_rows.TRL, **{f"column {n}": 1 for n in range(500)}, "tools": tools}
-    found = foreign_rows.reading(tmp_path, "trl", row)
+    found = foreign_rows.reading(tmp_path, row)
     assert found.dialogue and len(found.dialogue.query.pool) == MOST_TOOLS
     assert len(found.unmapped) < 60
+
+
+def test_tools_get_legal_and_unique_names() -> None:
+    """Calls are found under the name their row gives; unknown names stay as they are."""
+    taken = Conversation("openai", ForeignRow("a row"))
+    for name in ("a.b", "a_b", "api_search", "a.b"):
+        taken.tool(name, "", None)
+    taken.user("Rain?")
+    taken.assistant("", [RowCall(name) for name in ("a.b", "a_b", "api_search", "c")])
+    found = taken.reading()
+    assert [name for name, _ in foreign_rows.calls(found)] == ["a_b", "a_b_2", "api_search_2", "c"]
+    assert found.dialogue and len(found.dialogue.query.pool) == 3
+
+
+def test_a_default_is_allowed_whatever_its_own_schema_says() -> None:
+    """`N/A` for a choice of seconds or minutes is no fault of the call that leaves it so."""
+    taken = Conversation("openai", ForeignRow("a row"))
+    unit = {"type": "string", "enum": ["s", "min"], "default": "N/A"}
+    taken.tool("wait", "", {"type": "object", "properties": {"unit": unit}})
+    api = taken.api("wait")
+    assert api and {"const": "N/A"} in api.properties["unit"]["anyOf"]
 
 
 JSON = json_values()
