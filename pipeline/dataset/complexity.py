@@ -9,13 +9,11 @@ the most similar ones. Similar is what BM25 finds: goals are short, and no model
 from __future__ import annotations
 
 import datetime as dt
-import json
 import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,23 +23,19 @@ from toolloom.pipeline.apis.search import SearchIndex
 from toolloom.pipeline.checks.transcript import made
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
-    API_SEARCH,
     FunctionCall,
-    JsonObject,
     NothingFound,
     Record,
     Sample,
     Split,
-    StoreError,
     canonical,
 )
-from toolloom.schemas.splits import SEEN, api_id
+from toolloom.schemas.splits import SEEN
 
 Combination: TypeAlias = tuple[str, ...]
 """Ids of the APIs that are called, sorted; one that is called twice is there twice."""
 
 HARDEST = 5
-ENVELOPE = {"response", "error"}  # of an observation
 _LN2 = math.log(2)
 _ROW = re.compile(r"(?:-x\d{1,18})+$")  # what an expanded row adds to its template's id
 
@@ -88,34 +82,11 @@ class ComplexityReport(Record):
     )
 
 
-def combination(dialogue: JsonObject) -> Combination:
-    """What a dialogue, as JSON, needs to call: its successful calls without API Search."""
-    ids = {api["function"]: api_id(api) for api in dialogue["query"]["pool"]}
-    messages = dialogue["messages"]
-    done = {m["tool_call_id"] for m in messages if m["role"] == "tool" and _succeeded(m)}
-    made = (call for m in messages for call in m.get("tool_calls") or () if call["id"] in done)
-    called = (c["function"] for c in made if isinstance(c["function"]["arguments"], dict))
-    names = (function["name"] for function in called)
-    return tuple(sorted(ids.get(name, name) for name in names if name != API_SEARCH.function))
-
-
-def _succeeded(message: JsonObject) -> bool:
-    """Whether a tool message holds a result, in the envelope, and no error."""
-    try:
-        seen = json.loads(message.get("content") or "")
-    except ValueError:
-        return False
-    return isinstance(seen, dict) and {*seen} <= ENVELOPE and seen.get("error") is None
-
-
 class Examples:
     """Different combinations, ready to be compared with: memory grows with their calls alone."""
 
     def __init__(self, combinations: Iterable[Combination]) -> None:
-        """Raises ValueError if there are none."""
         self.combinations = sorted(set(combinations))
-        if not self.combinations:
-            raise ValueError("there are no examples")
         self._sizes = np.array([len(one) for one in self.combinations], dtype=np.int64)
         places: dict[tuple[str, int], list[int]] = {}
         for place, one in enumerate(self.combinations):
@@ -154,16 +125,11 @@ def measure(
 ) -> dict[str, Any]:
     """The figures of a Complexity, with the `keep` farthest combinations.
 
-    Each different combination is compared once. Raises ValueError without tests, examples, APIs.
+    Each different combination is compared once.
     """
-    if not tests:
-        raise ValueError("there are no tests")
-    if apis < 1:
-        raise ValueError("without APIs there are no calls to choose from")
-    known = Examples(examples)
+    known, total = Examples(examples), tests.total()
     rows = [(one, count, *known.nearest(one, apis)) for one, count in sorted(tests.items())]
     rows.sort(key=lambda row: -row[2])
-    total = tests.total()
     seen = [one for one in tests if one in examples]
     hardest = [
         Hard(
@@ -200,85 +166,54 @@ def complexity(
     """The figures of one split, or of all splits, with another's samples as examples.
 
     With `demonstrations` the examples are a few of theirs in which every API occurs (section 4.2).
-    Raises NothingFound for a split without samples, StoreError for damaged files.
+    Samples that call nothing, as where no API fits, are left out: they have no combination to come
+    by, and as an example each would be the nearest to nearly everything. Raises NothingFound for a
+    split without samples that call something, StoreError for damaged files.
     """
+    there = [split for split in version.splits("samples") if version.files("samples", split)]
     splits = version.splits("samples") if test is None else [test]
     for split in (*splits, examples):
-        there = [each for each in version.splits("samples") if version.files("samples", each)]
         if split not in there:
             raise NothingFound(
                 f"{version.label} has no samples in a split {split!r}. "
                 f"Name one of these: {', '.join(there) or 'there are none'}."
             )
-    apis = len(apis_of(version))
-    if not apis:
+    apis = {s: {row["id"] for row in version.rows("apis", s)} for s in version.splits("apis")}
+    total = len(set[str]().union(*apis.values()))
+    if not total:
         raise NothingFound(f"{version.label}: its config `apis` is empty, so |D| is not known.")
-    chosen = _chosen(version, examples) if demonstrations else None
-    idle = 0
-    if chosen:
-        shown = Counter(one.apis for one in chosen.demonstrations)
-    else:
-        shown, idle = calling(version, examples)
-    figures = []
-    about: dict[str, Any] = {"demonstrations": demonstrations, "idle_examples": idle}
-    for split in splits:
-        known = not chosen and split == examples
-        tests, left_out = (shown, idle) if known else calling(version, split, test is not None)
-        if tests:
-            told = measure(tests, shown, apis, keep=keep)
-            about |= {"test": split, "examples": examples, "idle_tests": left_out}
-            figures.append(Complexity(**about, **told))
-    lacking = chosen.uncovered if chosen else ()
-    return ComplexityReport(dataset=version.label, figures=tuple(figures), uncovered=lacking)
-
-
-def calling(version: Version, split: str, needed: bool = True) -> tuple[Counter[Combination], int]:
-    """The combinations of the samples that call something, and how many samples do not.
-
-    Those, as where no API fits, have no combination to come by, and as an example each would be
-    the nearest to nearly everything, as it has no call to drop. Raises NothingFound if no sample
-    calls anything, if some are `needed`.
-    """
-    needs = combinations(version, split)
-    idle = needs.pop((), 0)
-    if needed and not needs:
-        raise NothingFound(
-            f"{version.label}: no sample of {split} calls an API, so there is nothing to compare."
+    needs = {split: combinations(version, split) for split in {*splits, examples}}
+    idle = {split: found.pop((), 0) for split, found in needs.items()}
+    for split in {examples, *([test] if test else [])}:
+        if not needs[split]:
+            raise NothingFound(
+                f"{version.label}: no sample of {split} calls an API, so there is nothing to "
+                "compare. Name another split with --examples or --test."
+            )
+    shown, uncovered = needs[examples], tuple[str, ...]()
+    if demonstrations:
+        wanted = apis.get(Split.TRAIN if examples in SEEN else examples, set())
+        chosen = repository(version.samples(examples), wanted)
+        shown, uncovered = Counter(one.apis for one in chosen.demonstrations), chosen.uncovered
+    figures = tuple(
+        Complexity(
+            test=split,
+            examples=examples,
+            demonstrations=demonstrations,
+            idle_tests=idle[split],
+            idle_examples=0 if demonstrations else idle[examples],
+            **measure(needs[split], shown, total, keep=keep),
         )
-    return needs, idle
+        for split in splits
+        if needs[split]
+    )
+    return ComplexityReport(dataset=version.label, figures=figures, uncovered=uncovered)
 
 
 def combinations(version: Version, split: str) -> Counter[Combination]:
-    """How many samples of a split need which calls. Rows are read one at a time.
-
-    Raises StoreError for a row that is damaged.
-    """
-    found = Counter[Combination]()
-    for row in version.rows("samples", split):
-        try:
-            found[combination(version.parsed(row, "dialogue"))] += 1
-        except (AttributeError, KeyError, TypeError) as error:
-            where = f"{version.path}: the row {row.get('id')}"
-            raise StoreError(f"{where} is damaged (its dialogue is none).") from error
-    return found
-
-
-def apis_of(version: Version, split: str | None = None) -> set[str]:
-    """Ids of the APIs of a split of the config `apis`, or of all."""
-    splits = version.splits("apis") if split is None else [split]
-    return {row["id"] for each in splits for row in version.rows("apis", each)}
-
-
-def _chosen(version: Version, split: str) -> Repository:
-    """Demonstrations of a split. Raises NothingFound if its samples call nothing."""
-    apis = apis_of(version, Split.TRAIN if split in SEEN else split)
-    chosen = repository(version.samples(split), apis)
-    if not chosen.demonstrations:
-        raise NothingFound(
-            f"{version.label}: no sample of {split} calls an API, so there are no demonstrations. "
-            "Name another split with --examples."
-        )
-    return chosen
+    """How many samples of a split need which calls."""
+    found = map(demonstration, version.samples(split))
+    return Counter(one.apis if one else () for one in found)
 
 
 @dataclass(frozen=True)
@@ -358,21 +293,13 @@ def repository(samples: Iterable[Sample], wanted: Iterable[str] = ()) -> Reposit
 
 
 def _cover(candidates: Sequence[Demonstration], covered: set[str]) -> Iterator[Demonstration]:
-    """Those who show most APIs that are not covered yet, one after the other (greedy set cover).
-
-    What a candidate adds only shrinks, so that what was counted before is a bound: only the first
-    of the heap is counted again.
-    """
-    heap = [(-len({*one.apis}), place) for place, one in enumerate(candidates)]
-    heapify(heap)
-    while heap:
-        bound, place = heappop(heap)
-        fresh = {*candidates[place].apis} - covered
-        if -bound > len(fresh) > 0:
-            heappush(heap, (-len(fresh), place))
-        elif fresh:
-            covered |= fresh
-            yield candidates[place]
+    """Those who show most APIs that are not covered yet, one after the other (greedy set cover)."""
+    while candidates:
+        best = max(candidates, key=lambda one: len({*one.apis} - covered))
+        if covered >= {*best.apis}:
+            return
+        covered |= {*best.apis}
+        yield best
 
 
 class Retriever:

@@ -92,10 +92,9 @@ class StatefulFormat(Protocol):
 
 @dataclass(frozen=True)
 class Format:
-    """A form of rows that a trainer, or a benchmark, reads."""
+    """A form of rows that a trainer reads."""
 
     name: str
-    about: str
     rows: Callable[[Sample, Arguments], Exported]
     files: dict[str, ExportFile]
     arguments: tuple[Arguments, ...]  # what arguments of calls can be; the first is the default
@@ -104,7 +103,7 @@ class Format:
     hint: str = ""  # how to point the trainer at it; holds {folder}, {dataset}, {split}
     # Where samples depend on others, given how many demonstrations to show; `rows` then makes
     # those of a sample that stands alone.
-    weaver: Callable[[ExportSource, int], StatefulFormat] | None = None
+    stateful: Callable[[ExportSource, int], StatefulFormat] | None = None
     shots: int | None = None  # demonstrations shown unless told otherwise, if it shows any
 
 

@@ -1,22 +1,17 @@
-"""Write a version of a dataset in a format: sample by sample, whole files or none.
-
-Each file appears whole, under its name, or not at all.
-"""
+"""Write a version of a dataset in a format: sample by sample, whole files or none."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from os.path import isfile
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, Self
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from toolloom.pipeline.formats.base import (
     Arguments,
-    Column,
     Exported,
     ExportFile,
     ExportPlace,
@@ -33,11 +28,9 @@ from toolloom.schemas import ExportError, JsonObject, NothingFound, Sample, Stor
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-
-SUFFIXES = {".jsonl": "jsonl", ".json": "json", ".parquet": "parquet"}
 ROUNDED = "numbers that `datasets` would not give back as they are"
+ROWS_IN_GROUP = 200  # of Parquet, that are in memory
 
 
 @dataclass
@@ -66,45 +59,9 @@ class ExportReport:
         if len(self.files) == 1 and not self.notes:  # it may have a name of its own
             (only,) = self.files
             text = text.replace(f"{{folder}}/{{split}}{only.suffix}", str(only.resolve()))
-        text = text.replace("{folder}", self.place.folder)
-        text = text.replace("{dataset}", self.place.dataset)
+        for name, value in vars(self.place).items():
+            text = text.replace(f"{{{name}}}", str(value))
         return text.replace("{split}", self.place.splits[0])
-
-
-def choose_arguments(format_: Format, wanted: Arguments | None) -> Arguments:
-    """The form of arguments. Raises ExportError where the format fixes another."""
-    if wanted is None or wanted in format_.arguments:
-        return wanted or format_.arguments[0]
-    raise ExportError(
-        f"--format {format_.name} --arguments {wanted}: {format_.why}. Leave out --arguments."
-    )
-
-
-def choose_shots(format_: Format, wanted: int | None) -> int:
-    """How many demonstrations to show. Raises ExportError where the format shows none."""
-    if wanted is None or format_.shots is not None:
-        return (format_.shots or 0) if wanted is None else wanted
-    raise ExportError(
-        f"--format {format_.name} --shots {wanted}: the format shows no demonstrations. "
-        "Leave out --shots."
-    )
-
-
-def choose_splits(source: ExportSource, wanted: str | None) -> list[str]:
-    """The splits to write. Raises NothingFound for one that has no samples, or if none has."""
-    known = source.splits("samples")
-    if not known:
-        raise NothingFound(
-            f"{source.name} has no samples, so there is nothing to export. Instructions are "
-            'loaded as they are: `datasets.load_dataset(FOLDER, "planning")`.'
-        )
-    if wanted is None:
-        return known
-    if wanted not in known:
-        raise NothingFound(
-            f"{source.name} has no samples in a split {wanted!r}; there are: {', '.join(known)}."
-        )
-    return [wanted]
 
 
 def export(
@@ -116,11 +73,10 @@ def export(
     shots: int | None = None,
 ) -> ExportReport:
     """Write it to a folder, or to one file. Raises ToolloomError; then nothing is changed."""
-    form, shown = choose_arguments(format_, arguments), choose_shots(format_, shots)
-    splits = choose_splits(source, split)
+    form, splits = _form(format_, arguments, shots), _splits(source, split)
     paths = _paths(format_, into, splits)
-    single = into.suffix in SUFFIXES
-    folder = (into.parent if single else into).resolve()
+    is_file = into.suffix in SUFFIXES
+    folder = (into.parent if is_file else into).resolve()
     for above in (folder, *folder.parents):
         if numbered(above) and isfile(above / "manifest.json"):
             raise ExportError(
@@ -128,12 +84,14 @@ def export(
                 "Name a place outside of it."
             )
     report = ExportReport(format_, ExportPlace(source.name, (), str(folder)))
-    weaver = format_.weaver(source, shown) if format_.weaver else None
-    with Opened.at(folder) as opened:
+    shown = (format_.shots or 0) if shots is None else shots
+    stateful = format_.stateful(source, shown) if format_.stateful else None
+    with ExitStack() as stack:
+        files = ExportFiles(folder, stack)
         for each in splits:
             before = report.held
             for sample in source.samples(each):
-                made = _made(format_, sample, form, weaver)
+                made = _made(format_, sample, form, stateful)
                 report.samples += 1
                 if made.rows or made.waits:
                     report.held += 1
@@ -141,20 +99,53 @@ def export(
                 else:
                     report.unfit[made.unfit or "nothing that the format has a place for"] += 1
                 for part, row in made.rows:
-                    opened.write(paths[each, part], format_.files[part], row)
-            for part, row in weaver.rest() if weaver else ():
-                opened.write(paths[each, part], format_.files[part], row)
+                    files.write(paths[each, part], format_.files[part], row)
+            for part, row in stateful.rest() if stateful else ():
+                files.write(paths[each, part], format_.files[part], row)
             if report.held > before:
                 report.place = replace(report.place, splits=(*report.place.splits, each))
-        report.files = dict(sorted(opened.rows.items()))
-        notes = format_.notes(report.place) if report.files and not single else {}
+        report.files = dict(sorted(files.rows.items()))
+        notes = format_.notes(report.place) if report.files and not is_file else {}
+        report.notes = [into / name for name in notes]
         for name, text in notes.items():
-            opened.text(into / name, text)
-            report.notes.append(into / name)
+            files.open(into / name).write(text.encode())
+        files.finish()
     return report
 
 
-def _paths(format_: Format, into: Path, splits: Sequence[str]) -> dict[tuple[str, str], Path]:
+def _form(format_: Format, arguments: Arguments | None, shots: int | None) -> Arguments:
+    """The form of arguments. Raises ExportError where the format fixes what was asked for."""
+    if shots is not None and format_.shots is None:
+        raise ExportError(
+            f"--format {format_.name} --shots {shots}: the format shows no demonstrations. "
+            "Leave out --shots."
+        )
+    if arguments is None or arguments in format_.arguments:
+        return arguments or format_.arguments[0]
+    raise ExportError(
+        f"--format {format_.name} --arguments {arguments}: {format_.why}. Leave out --arguments."
+    )
+
+
+def _splits(source: ExportSource, wanted: str | None) -> list[str]:
+    """The splits to write. Raises NothingFound for one that has no samples, or if none has."""
+    known = source.splits("samples")
+    if not known:
+        raise NothingFound(
+            f"{source.name} has no samples, so there is nothing to export. Instructions are "
+            'loaded as they are: `datasets.load_dataset(FOLDER, "planning")`.'
+        )
+    if wanted is not None and wanted not in known:
+        raise NothingFound(
+            f"{source.name} has no samples in a split {wanted!r}; there are: {', '.join(known)}."
+        )
+    return known if wanted is None else [wanted]
+
+
+SUFFIXES = {".jsonl": "jsonl", ".json": "json", ".parquet": "parquet"}
+
+
+def _paths(format_: Format, into: Path, splits: list[str]) -> dict[tuple[str, str], Path]:
     """Where each file of each split goes. Raises ExportError if one file cannot take it all."""
     if into.suffix not in SUFFIXES:
         return {
@@ -163,30 +154,27 @@ def _paths(format_: Format, into: Path, splits: Sequence[str]) -> dict[tuple[str
             for part, file in format_.files.items()
         }
     (part, file), *others = format_.files.items()
+    why = ""
     if others:
-        raise ExportError(
-            f"--into {into}: --format {format_.name} writes several files. Name a folder."
+        why = f"--format {format_.name} writes several files. Name a folder."
+    elif file.kind != SUFFIXES[into.suffix]:
+        why = f"--format {format_.name} writes .{file.kind}. Name a file that ends so, or a folder."
+    elif len(splits) > 1:
+        why = (
+            f"there are {len(splits)} splits ({', '.join(splits)}), and each has a file of its "
+            "own. Choose one with --split, or name a folder."
         )
-    if file.kind != SUFFIXES[into.suffix]:
-        wanted = next(suffix for suffix, kind in SUFFIXES.items() if kind == file.kind)
-        raise ExportError(
-            f"--into {into}: --format {format_.name} writes {wanted}. "
-            f"Name a file that ends so, or a folder."
-        )
-    if len(splits) > 1:
-        raise ExportError(
-            f"--into {into}: there are {len(splits)} splits ({', '.join(splits)}), and each has a "
-            "file of its own. Choose one with --split, or name a folder."
-        )
-    return {(splits[0], part): into} if splits else {}
+    if why:
+        raise ExportError(f"--into {into}: {why}")
+    return {(splits[0], part): into}
 
 
 def _made(
-    format_: Format, sample: Sample, form: Arguments, weaver: StatefulFormat | None = None
+    format_: Format, sample: Sample, form: Arguments, stateful: StatefulFormat | None = None
 ) -> Exported:
     """The rows of a sample; what would not come back as it went in makes none."""
     try:
-        made = (weaver or format_).rows(sample, form)
+        made = (stateful or format_).rows(sample, form)
     except NotRepresentable as why:
         return Exported(unfit=str(why))
     for part, row in made.rows:
@@ -197,65 +185,80 @@ def _made(
     return made
 
 
-ROWS_IN_GROUP = 200  # what is in memory
+class ExportFiles:
+    """The files of an export to a folder. They take their names together, when all are whole.
 
+    JSON is a row a line, each by itself or all of one array; Parquet is written in groups.
+    """
 
-class Sink(Protocol):
-    """Takes rows, and what is left to write when there are no more."""
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder, self._stack = folder, stack
+        self._opened: dict[Path, tuple[BinaryIO, ExportFile]] = {}
+        self._notes: list[BinaryIO] = []
+        self._tables: dict[Path, Any] = {}  # Parquet's writers
+        self._waiting: dict[Path, list[JsonObject]] = {}
+        self.rows: dict[Path, int] = {}
 
-    def write(self, row: JsonObject) -> None: ...
+    def open(self, path: Path) -> BinaryIO:
+        """A further file, to be written whole."""
+        if not self._opened:
+            # Another export to this folder would write the same unfinished files: it is waited
+            # for, but where files cannot be locked, as on some network disks.
+            with suppress(StoreError):
+                self._stack.enter_context(hold(self._folder / LOCK))
+                # The lock is no part of an export.
+                self._stack.callback((self._folder / LOCK).unlink, missing_ok=True)
+        file = self._stack.enter_context(replacing(path))
+        self._notes.append(file)
+        return file
 
-    def close(self) -> None: ...
+    def write(self, path: Path, about: ExportFile, row: JsonObject) -> None:
+        count = self.rows.get(path, 0)
+        if not count:
+            self._opened[path] = (self.open(path), about)
+        self.rows[path] = count + 1
+        if about.kind == "parquet":
+            self._waiting.setdefault(path, []).append(row)
+            if len(self._waiting[path]) == ROWS_IN_GROUP:
+                self._flush(path)
+            return
+        between = b",\n" if about.kind == "json" else b"\n"
+        before = between if count else b"[\n" if about.kind == "json" else b""
+        self._opened[path][0].write(before + to_text(row).encode())
 
-
-class ExportText:
-    """JSON, a row a line: each by itself, or all of one array."""
-
-    def __init__(self, file: BinaryIO, array: bool) -> None:
-        self._file = file
-        self._before, self._end = (b"[\n", b"\n]\n") if array else (b"", b"\n")
-        self._between = b",\n" if array else b"\n"
-
-    def write(self, row: JsonObject) -> None:
-        self._file.write(self._before + to_text(row).encode())
-        self._before = self._between
-
-    def close(self) -> None:
-        self._file.write(self._end)
-
-
-class ExportTable:
-    """Parquet, in groups of rows."""
-
-    def __init__(self, file: BinaryIO, columns: dict[str, Column]) -> None:
+    def _flush(self, path: Path) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self._kinds = columns
-        self._schema = pa.schema([(name, kind_of(column)) for name, column in columns.items()])
-        self._writer: pq.ParquetWriter = pq.ParquetWriter(file, self._schema, compression="zstd")
-        self._waiting: list[JsonObject] = []
-
-    def write(self, row: JsonObject) -> None:
-        texts = {
-            n: list(map(to_text, row[n])) for n, kind in self._kinds.items() if kind == "objects"
+        file, about = self._opened[path]
+        schema = pa.schema([(name, column_type(kind)) for name, kind in about.columns.items()])
+        if path not in self._tables:
+            table = pq.ParquetWriter(file, schema, compression="zstd")
+            self._tables[path] = self._stack.enter_context(table)
+        rows = self._waiting.pop(path, [])
+        columns: dict[str, list[Any]] = {
+            name: [row[name] for row in rows] for name in about.columns
         }
-        self._waiting.append({**row, **texts})
-        if len(self._waiting) == ROWS_IN_GROUP:
-            self._flush()
+        for name, kind in about.columns.items():
+            if kind == "objects":
+                columns[name] = [list(map(to_text, values)) for values in columns[name]]
+        self._tables[path].write_table(table_of(schema, columns))
 
-    def _flush(self) -> None:
-        columns = {name: [row[name] for row in self._waiting] for name in self._kinds}
-        self._writer.write_table(table_of(self._schema, columns))
-        self._waiting = []
+    def finish(self) -> None:
+        """Write what is left. If the disk is full it is told before any file has taken its name."""
+        for path, (file, about) in self._opened.items():
+            if about.kind == "parquet":
+                if self._waiting.get(path):
+                    self._flush(path)
+                self._tables[path].close()
+            else:
+                file.write(b"\n]\n" if about.kind == "json" else b"\n")
+        for file in self._notes:
+            file.flush()
+            os.fsync(file.fileno())
 
-    def close(self) -> None:
-        if self._waiting:
-            self._flush()
-        self._writer.close()
 
-
-def kind_of(column: Column) -> pa.DataType:
+def column_type(column: str) -> pa.DataType:
     """The type a column is stored in."""
     import pyarrow as pa
 
@@ -264,15 +267,12 @@ def kind_of(column: Column) -> pa.DataType:
     function = pa.struct([("name", text), ("arguments", text)])
     call = pa.struct([("id", text), ("type", text), ("function", function)])
     described = pa.struct([("name", text), ("description", text), ("parameters", text)])
+    called = [("tool_calls", pa.list_(call)), ("tool_call_id", text), ("name", text)]
     kinds = {
         "text": text,
         "objects": pa.list_(pa.json_()),
         "turns": pa.list_(pa.struct(said)),
-        "calling turns": pa.list_(
-            pa.struct(
-                [*said, ("tool_calls", pa.list_(call)), ("tool_call_id", text), ("name", text)]
-            )
-        ),
+        "calling turns": pa.list_(pa.struct([*said, *called])),
         "tools": pa.list_(pa.struct([("type", text), ("function", described)])),
         "reward": pa.struct([("style", text), ("ground_truth", text)]),
         "extra": pa.struct(
@@ -280,57 +280,3 @@ def kind_of(column: Column) -> pa.DataType:
         ),
     }
     return kinds[column]
-
-
-class Opened:
-    """The files of an export to a folder. They take their names together, when all are whole."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder, self._stack = folder, stack
-        self._sinks: dict[Path, Sink] = {}
-        self._files: list[BinaryIO] = []
-        self.rows: dict[Path, int] = {}
-
-    @classmethod
-    @contextmanager
-    def at(cls, folder: Path) -> Iterator[Self]:
-        with ExitStack() as stack:
-            opened = cls(folder, stack)
-            yield opened
-            for path in list(opened._sinks):
-                opened._close(path)
-            for file in opened._files:  # if the disk is full, before any has taken its name
-                file.flush()
-                os.fsync(file.fileno())
-
-    def write(self, path: Path, about: ExportFile, row: JsonObject) -> None:
-        if path not in self._sinks:
-            file = self._open(path)
-            self._sinks[path] = (
-                ExportTable(file, about.columns)
-                if about.kind == "parquet"
-                else ExportText(file, array=about.kind == "json")
-            )
-            self._stack.callback(self._close, path)
-            self.rows[path] = 0
-        self._sinks[path].write(row)
-        self.rows[path] += 1
-
-    def text(self, path: Path, text: str) -> None:
-        """A further file, whole."""
-        self._open(path).write(text.encode())
-
-    def _open(self, path: Path) -> BinaryIO:
-        if not self._files:
-            # Another export to this folder would write the same unfinished files: it is waited
-            # for, but where files cannot be locked, as on some network disks.
-            with suppress(StoreError):
-                self._stack.enter_context(hold(self._folder / LOCK))
-                # The lock is no part of an export.
-                self._stack.callback((self._folder / LOCK).unlink, missing_ok=True)
-        self._files.append(self._stack.enter_context(replacing(path)))
-        return self._files[-1]
-
-    def _close(self, path: Path) -> None:
-        if sink := self._sinks.pop(path, None):
-            sink.close()

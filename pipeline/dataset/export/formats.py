@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from toolloom.pipeline.dataset.export.shots import (
-    LONGEST,
     SHOTS,
     AllShots,
     FewShots,
@@ -30,7 +29,6 @@ _CALLS = "the format writes calls as [name(key='value')]"
 FORMATS: tuple[Format, ...] = (
     Format(
         "trl",
-        "TRL's SFTTrainer: `messages` and `tools`",
         trl,
         {"sft": ExportFile("{split}.parquet", "parquet", dict.fromkeys(_TALK, "objects"))},
         ("object", "string"),
@@ -38,7 +36,6 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "trl-dpo",
-        "TRL's DPOTrainer: turns with and without a planted defect",
         trl_dpo,
         {
             "pairs": ExportFile(
@@ -55,7 +52,6 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "llamafactory",
-        "LLaMA-Factory's sharegpt form, with its `dataset_info.json`",
         llamafactory,
         LINES,
         ("object",),
@@ -65,7 +61,6 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "axolotl",
-        "Axolotl's chat_template type, with the lines of its configuration",
         axolotl,
         LINES,
         ("string", "object"),
@@ -74,7 +69,6 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "verl",
-        "verl: `sft` for its multi-turn SFT, `rl` with a rule's ground truth",
         verl,
         {
             "sft": ExportFile(
@@ -98,7 +92,6 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "openai",
-        "OpenAI's fine-tuning: `messages`, `tools`, `parallel_tool_calls`",
         openai,
         LINES,
         ("string",),
@@ -107,7 +100,6 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "hermes",
-        "NousResearch's Hermes: JSON between `<tool_call>` tags",
         hermes,
         LINES,
         ("object",),
@@ -116,7 +108,6 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "api-bank",
-        "API-Bank's training rows (Lynx): `API-Request: [Name(key='value')]`",
         api_bank,
         ARRAY,
         ("object",),
@@ -125,7 +116,6 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "toolllama",
-        "ToolLLaMA's conversations: Thought, Action, Action Input",
         toolllama,
         ARRAY,
         ("object",),
@@ -134,25 +124,23 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "few-shot",
-        "prompts with the demonstrations most like a goal, answered by calls alone",
         few_shot,
         LINES,
         ("object",),
         why=_CALLS,
         hint=f"SFTTrainer(train_dataset={_LOAD_LINES})",
-        weaver=FewShots,
+        stateful=FewShots,
         shots=SHOTS,
     ),
     Format(
         "all-shot",
-        f"goals of a category in sequences of {LONGEST:,} tokens, with a loss on every call",
         all_shot,
         LINES,
         ("object",),
         why=_CALLS,
         notes=all_shot_notes,
         hint=_AXOLOTL,
-        weaver=AllShots,
+        stateful=AllShots,
     ),
 )
 NAMES = tuple(one.name for one in FORMATS)

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from toolloom.agents.query import moment
 from toolloom.pipeline.checks.text.call_text import parse, write
@@ -32,10 +32,11 @@ from toolloom.pipeline.formats.base import (
     Rows,
     arguments,
     envelope,
+    first_task,
     spaced,
     spoken,
 )
-from toolloom.pipeline.store.files import to_text
+from toolloom.pipeline.formats.chat import axolotl_yaml
 from toolloom.prompts import render
 from toolloom.schemas import (
     API_SEARCH,
@@ -49,8 +50,7 @@ from toolloom.schemas import (
     Split,
 )
 
-NOW, GOAL, ACTIONS = "Now: ", "Goal: ", "Actions:"
-_MARK = re.compile(rf"\n(?:{NOW}|{GOAL}|{ACTIONS})")
+_MARK = re.compile(r"\n(?:Now: |Goal: |Actions:)")
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,13 @@ class Served:
 def served(sample: Sample) -> Served:
     """The first request of a sample, to be served by calls that are made at once.
 
-    Raises Unfit if it is not: something is asked back, or a call needs the result of another.
+    Raises NotRepresentable if it is not: something is asked back, or a call needs the result of
+    another.
     """
-    query, said = sample.dialogue.query, spoken(sample.dialogue.messages)
+    query = sample.dialogue.query
     if any(i.references for i in query.due if i.turn == 0):
         raise NotRepresentable("calls need the results of others")
-    ends = [place for place, m in enumerate(said) if m.role == "user" and place]
-    first = said[: ends[0]] if ends else said
+    first, goes_on = first_task(spoken(sample.dialogue.messages))
     calls = _calls(first)
     if not calls and query.scenario is not Scenario.IRRELEVANCE:
         raise NotRepresentable("the assistant asks before it calls")
@@ -82,8 +82,8 @@ def served(sample: Sample) -> Served:
         raise NotRepresentable("an API is called that is not among those given")
     lost: tuple[str, ...] = ("the search for APIs",) if query.ability.searches else ()
     lost += ("observations", "answers") if calls else ("answers",)
-    lost += ("the user's later turns",) if ends else ()
-    return Served(said[0].content or "", query.now, found, calls, lost)
+    lost += ("the user's later turns",) if goes_on else ()
+    return Served(first[0].content or "", query.now, found, calls, lost)
 
 
 def _calls(messages: Sequence[Message]) -> tuple[FunctionCall, ...]:
@@ -117,184 +117,24 @@ def document(api: Api) -> str:
 
 
 def goal_lines(text: str, now: dt.datetime) -> str:
-    """A goal, up to where its calls begin. Raises Unfit for text that looks like further lines."""
+    """A goal, up to where its calls begin. Raises NotRepresentable for text like further lines."""
     if not text.strip():
         raise NotRepresentable("the user says nothing")
     if _MARK.search(text):
         raise NotRepresentable("words look like the beginning of another goal")
-    return f"{NOW}{moment(now)}\n{GOAL}{text}\n{ACTIONS}"
+    return f"Now: {moment(now)}\nGoal: {text}\nActions:"
 
 
 def action_text(calls: Sequence[FunctionCall]) -> str:
-    """Calls as text in one line. Raises Unfit if they would not be read back as they are."""
-    try:
+    """Calls as text in one line. Raises NotRepresentable if they would not be read back."""
+    with suppress(ValueError, RecursionError):  # numbers too long to write, values too deep
         text = write(calls)
         if "\n" not in text and parse(text) == tuple(calls):
             return text
-    except (ValueError, RecursionError):  # numbers too long to write, values too deep
-        pass
     raise NotRepresentable("calls that this syntax cannot hold")
 
 
-LONGEST = 2_048  # tokens of a sequence, as in the paper
-BYTES = 4  # of a token, about
-OPEN, OF_CATEGORY = 256, 16  # sequences that wait for goals: in all, and of one category
-HEAD = "API functions:\n"
-
-
-class ApiDocument(NamedTuple):
-    """What a sequence tells of an API."""
-
-    function: str
-    text: str
-    size: int  # bytes
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A goal with its calls as text, and the documents it needs before it."""
-
-    id: str
-    category: str
-    text: str
-    actions: str
-    documents: dict[str, ApiDocument]  # by id of the API
-    outside: str  # id of the API that would serve it, if none is given
-    size: int  # bytes of text and actions
-
-
-class GoalSequence:
-    """A row of all-shot that is growing, in Axolotl's template-free form: `label` says which
-    segments have a loss. Nothing separates one goal from the next."""
-
-    def __init__(self) -> None:
-        self._goals: list[Goal] = []
-        self._documents: dict[str, ApiDocument] = {}
-        self._functions = set[str]()
-        self._outside = set[str]()
-        self.stems = set[str]()  # of the templates whose rows it has
-        self._size = _size(HEAD) + 1
-
-    def fits(self, goal: Goal) -> bool:
-        """Whether there is room, and what it brings along changes no other goal's right calls."""
-        new = self._new(goal)
-        return (
-            self._size + goal.size + sum(api.size for api in new.values()) <= LONGEST * BYTES
-            and goal.outside not in self._documents
-            and not self._outside & {*new}
-            and not any(api.function in self._functions for api in new.values())
-        )
-
-    def _new(self, goal: Goal) -> dict[str, ApiDocument]:
-        return {i: api for i, api in goal.documents.items() if i not in self._documents}
-
-    def add(self, goal: Goal) -> None:
-        new = self._new(goal)
-        self._size += goal.size + sum(api.size for api in new.values())
-        self._goals.append(goal)
-        self._documents |= new
-        self._functions |= {api.function for api in new.values()}
-        self._outside |= {goal.outside} - {""}
-        self.stems.add(stem(goal.id))
-
-    def row(self) -> JsonObject:
-        documents = "".join(f"{api.text}\n" for api in self._documents.values())
-        before = [f"{HEAD}{documents}\n", *[""] * len(self._goals)]
-        segments = []
-        for start, goal in zip(before, self._goals, strict=False):
-            segments.append({"label": False, "text": start + goal.text})
-            segments.append({"label": True, "text": goal.actions})
-        ids = [goal.id for goal in self._goals]
-        return {"ids": ids, "apis": list(self._documents), "segments": segments}
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
-def all_shot(sample: Sample, form: Arguments) -> Exported:
-    """A sample in a sequence of its own."""
-    goal, lost = _goal(sample)
-    alone = GoalSequence()
-    alone.add(goal)
-    return Exported((("sft", alone.row()),), lost)
-
-
-def _goal(sample: Sample) -> tuple[Goal, tuple[str, ...]]:
-    """The goal of a sample, and what is lost. Raises Unfit, also for one that is too long."""
-    found, query = served(sample), sample.dialogue.query
-    functions = {api.function: api for api in found.apis}
-    outside = query.outside if not found.calls else None
-    apis = [functions[call.name] for call in found.calls] or [*found.apis, *query.pool]
-    text, actions = goal_lines(found.text, found.now), f" {action_text(found.calls)}\n"
-    goal = Goal(
-        id=sample.id,
-        category=next((api.category for api in apis), ""),
-        text=text,
-        actions=actions,
-        documents={
-            api.id: ApiDocument(api.function, line := document(api), _size(line) + 1)
-            for api in found.apis
-        },
-        outside=outside.id if outside else "",
-        size=_size(text) + _size(actions),
-    )
-    if not GoalSequence().fits(goal):
-        raise NotRepresentable(f"longer than a sequence of {LONGEST:,} tokens")
-    return goal, found.lost
-
-
-class AllShots:
-    """Puts goals of one category into one sequence, each goal into one."""
-
-    def __init__(self, source: ExportSource | None = None, shots: int = 0) -> None:
-        """Needs neither of what a weaver is given."""
-        self._open: OrderedDict[str, list[GoalSequence]] = OrderedDict()
-
-    def rows(self, sample: Sample, form: Arguments) -> Exported:
-        goal, lost = _goal(sample)
-        full = self._place(goal)
-        if sum(map(len, self._open.values())) > OPEN:  # what waits longest makes room
-            full += self._open.popitem(last=False)[1]
-        return Exported(tuple(("sft", one.row()) for one in full), lost, waits=True)
-
-    def rest(self) -> Rows:
-        left = [one for category in self._open.values() for one in category]
-        self._open.clear()
-        return tuple(("sft", one.row()) for one in left)
-
-    def _place(self, goal: Goal) -> list[GoalSequence]:
-        """Add a goal where it fits; the sequences that made room for a new one.
-
-        Rows of one template come one after the other: each goes to another sequence as long as
-        there are few.
-        """
-        among = self._open.setdefault(goal.category, [])
-        self._open.move_to_end(goal.category)
-        fitting = [one for one in among if one.fits(goal)]
-        alone = [one for one in fitting if stem(goal.id) not in one.stems]
-        full: list[GoalSequence] = []
-        if not alone and len(among) == OF_CATEGORY:
-            alone = fitting
-            full = [] if fitting else [among.pop(0)]
-        if not alone:
-            alone = [GoalSequence()]
-            among += alone
-        alone[0].add(goal)
-        return full
-
-
-def all_shot_notes(place: ExportPlace) -> dict[str, str]:
-    """The lines of Axolotl's configuration."""
-    lines = [f"sequence_len: {LONGEST}", "sample_packing: false", "train_on_inputs: false"]
-    trained = ["train"] if "train" in place.splits else place.splits
-    tested = ["validation"] if {"train", "validation"} <= {*place.splits} else []
-    for title, splits in (("datasets", trained), ("test_datasets", tested)):
-        lines += [f"{title}:"] if splits or title == "datasets" else []
-        for path in (f"{place.folder}/{split}.jsonl" for split in splits):
-            lines += [f"  - path: {to_text(path)}", "    ds_type: json", "    type: input_output"]
-    return {"axolotl.yaml": "\n".join(lines) + "\n"}
-
+# Few-shot
 
 SHOTS = 3
 FEWER = "as many demonstrations as asked for"
@@ -357,3 +197,140 @@ def _row(identity: str, goal: Served, shown: Sequence[Demonstration]) -> JsonObj
 
 def _text(one: Demonstration) -> str:
     return f"{goal_lines(one.goal, one.now)} {action_text(one.calls)}"
+
+
+# All-shot
+
+LONGEST = 2_048  # tokens of a sequence, as in the paper
+BYTES = 4  # of a token, about
+OPEN, OF_CATEGORY = 256, 16  # sequences that wait for goals: in all, and of one category
+HEAD = "API functions:\n"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A goal with its calls as text, and the documents it needs before it."""
+
+    id: str
+    category: str
+    text: str
+    actions: str
+    documents: dict[str, tuple[str, str]]  # id of an API: its function, and its line
+    outside: str  # id of the API that would serve it, if none is given
+
+
+def _goal(sample: Sample) -> tuple[Goal, tuple[str, ...]]:
+    """The goal of a sample, and what is lost. Raises NotRepresentable, also if it is too long."""
+    found, query = served(sample), sample.dialogue.query
+    functions = {api.function: api for api in found.apis}
+    outside = query.outside if not found.calls else None
+    apis = [functions[call.name] for call in found.calls] or [*found.apis, *query.pool]
+    goal = Goal(
+        id=sample.id,
+        category=next((api.category for api in apis), ""),
+        text=goal_lines(found.text, found.now),
+        actions=f" {action_text(found.calls)}\n",
+        documents={api.id: (api.function, f"{document(api)}\n") for api in found.apis},
+        outside=outside.id if outside else "",
+    )
+    if not GoalSequence().fits(goal):
+        raise NotRepresentable(f"longer than a sequence of {LONGEST:,} tokens")
+    return goal, found.lost
+
+
+class GoalSequence:
+    """A row of all-shot that is growing, in Axolotl's template-free form: `label` says which
+    segments have a loss. Nothing separates one goal from the next."""
+
+    def __init__(self) -> None:
+        self._goals: list[Goal] = []
+        self._documents: dict[str, tuple[str, str]] = {}
+        self.stems = set[str]()  # of the templates whose rows it has
+        self._size = _size(HEAD) + 1
+
+    def _added(self, goal: Goal) -> tuple[dict[str, tuple[str, str]], int]:
+        """The documents that a goal brings along, and the bytes it takes with them."""
+        new = {i: api for i, api in goal.documents.items() if i not in self._documents}
+        texts = [goal.text, goal.actions, *(line for _, line in new.values())]
+        return new, sum(map(_size, texts))
+
+    def fits(self, goal: Goal) -> bool:
+        """Whether there is room, and what it brings along changes no other goal's right calls."""
+        new, size = self._added(goal)
+        functions = {function for function, _ in self._documents.values()}
+        return (
+            self._size + size <= LONGEST * BYTES
+            and goal.outside not in self._documents
+            and not any(one.outside in new for one in self._goals)
+            and not any(function in functions for function, _ in new.values())
+        )
+
+    def add(self, goal: Goal) -> None:
+        new, size = self._added(goal)
+        self._size += size
+        self._goals.append(goal)
+        self._documents |= new
+        self.stems.add(stem(goal.id))
+
+    def row(self) -> JsonObject:
+        before = f"{HEAD}{''.join(line for _, line in self._documents.values())}\n"
+        segments = []
+        for goal in self._goals:
+            segments.append({"label": False, "text": before + goal.text})
+            segments.append({"label": True, "text": goal.actions})
+            before = ""
+        ids = [goal.id for goal in self._goals]
+        return {"ids": ids, "apis": list(self._documents), "segments": segments}
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def all_shot(sample: Sample, form: Arguments) -> Exported:
+    """A sample in a sequence of its own."""
+    goal, lost = _goal(sample)
+    alone = GoalSequence()
+    alone.add(goal)
+    return Exported((("sft", alone.row()),), lost)
+
+
+class AllShots:
+    """Puts goals of one category into one sequence, each goal into one."""
+
+    def __init__(self, source: ExportSource | None = None, shots: int = 0) -> None:
+        """Needs neither."""
+        self._open: OrderedDict[str, list[GoalSequence]] = OrderedDict()  # by category
+
+    def rows(self, sample: Sample, form: Arguments) -> Exported:
+        """Add a goal where it fits; the sequences that made room for a new one.
+
+        Rows of one template come one after the other: each goes to another sequence as long as
+        there are few.
+        """
+        goal, lost = _goal(sample)
+        among, full = self._open.setdefault(goal.category, []), list[GoalSequence]()
+        self._open.move_to_end(goal.category)
+        fitting = [one for one in among if one.fits(goal)]
+        chosen = [one for one in fitting if stem(goal.id) not in one.stems]
+        if not chosen and len(among) == OF_CATEGORY:
+            chosen = fitting
+            full = [] if fitting else [among.pop(0)]
+        if not chosen:
+            chosen = [GoalSequence()]
+            among += chosen
+        chosen[0].add(goal)
+        if sum(map(len, self._open.values())) > OPEN:  # what waits longest makes room
+            full += self._open.popitem(last=False)[1]
+        return Exported(tuple(("sft", one.row()) for one in full), lost, waits=True)
+
+    def rest(self) -> Rows:
+        left = [one for category in self._open.values() for one in category]
+        self._open.clear()
+        return tuple(("sft", one.row()) for one in left)
+
+
+def all_shot_notes(place: ExportPlace) -> dict[str, str]:
+    """The lines of Axolotl's configuration."""
+    head = [f"sequence_len: {LONGEST}", "sample_packing: false", "train_on_inputs: false"]
+    return axolotl_yaml(place, head, ["type: input_output"])

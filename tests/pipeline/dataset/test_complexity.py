@@ -23,8 +23,6 @@ from toolloom.pipeline.dataset.complexity import (
     Demonstration,
     Examples,
     Retriever,
-    calling,
-    combination,
     combinations,
     complexity,
     demonstration,
@@ -33,8 +31,6 @@ from toolloom.pipeline.dataset.complexity import (
     signature,
     stem,
 )
-from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES
-from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
     Dialogue,
@@ -42,7 +38,6 @@ from toolloom.schemas import (
     Message,
     NothingFound,
     Sample,
-    StoreError,
     ToolCall,
     Verdict,
 )
@@ -118,18 +113,6 @@ def test_the_farthest_come_first() -> None:
     assert (second.apis, second.samples, second.lacking) == (("d",), 2, ("d",))
 
 
-def test_nothing_to_compare_is_an_error() -> None:
-    """Each names what is missing."""
-    some, none = Counter([("a",)]), Counter[Combination]()
-    for tests, examples, apis, why in (
-        (none, some, 2, "no tests"),
-        (some, none, 2, "no examples"),
-        (some, some, 0, "without APIs"),
-    ):
-        with pytest.raises(ValueError, match=why):
-            measure(tests, examples, apis)
-
-
 def test_many_rows_of_few_combinations_are_quick() -> None:
     """Each different combination is compared once, whatever the number of rows."""
     chance = random.Random(7)
@@ -141,22 +124,16 @@ def test_many_rows_of_few_combinations_are_quick() -> None:
     assert time.perf_counter() - began < 20
 
 
-def test_rows_and_samples_need_the_same(version: Version) -> None:
-    """A row read as JSON and the record it is tell the same calls."""
-    for split in version.splits("samples"):
-        samples = [demonstration(sample) for sample in version.samples(split)]
-        assert combinations(version, split) == Counter(one.apis if one else () for one in samples)
-
-
 def test_a_version_s_splits_against_train(version: Version) -> None:
     """All splits, by the definition; train against itself is ln 2 for each call."""
     report = complexity(version)
-    shown, _ = calling(version, "train")
+    shown = combinations(version, "train")
+    del shown[()]  # samples that call nothing are left out
     apis = {row["id"] for each in version.splits("apis") for row in version.rows("apis", each)}
     assert [one.test for one in report.figures] == version.splits("samples")
     for one in report.figures:
-        tests, idle = calling(version, one.test)
-        assert one.idle_tests == idle
+        tests = combinations(version, one.test)
+        assert one.idle_tests == tests.pop((), 0)
         far = sum(n * min(distance(t, e, len(apis)) for e in shown) for t, n in tests.items())
         assert one.score == pytest.approx(far / tests.total())
         assert (one.tests, one.shown, one.apis) == (tests.total(), shown.total(), len(apis))
@@ -182,25 +159,6 @@ def test_a_split_without_samples_is_refused(version: Version, choice: dict[str, 
     """The message lists those that have some."""
     with pytest.raises(NothingFound, match="'dev'.*train, validation, test_instruction"):
         complexity(version, **choice)
-
-
-def test_samples_without_a_call_are_left_out(version: Version) -> None:
-    """Where no API fits there is no combination, neither to come by nor to begin with."""
-    found, idle = calling(version, "train")
-    whole = combinations(version, "train")
-    assert () not in found and idle == whole[()] > 0
-    assert found.total() + idle == whole.total()
-
-
-def test_a_damaged_row_is_named(version: Version, tmp_path: Path) -> None:
-    """A dialogue that is JSON, but no dialogue."""
-    folder = tmp_path / "1.0.0"
-    row = {**next(version.rows("samples", "train")), "id": "t-1", "dialogue": "[]"}
-    with VersionWriter(folder, CONFIGS) as tables:
-        tables.add(SAMPLES, "train", row)
-        configs = tables.finish()
-    with pytest.raises(StoreError, match="the row t-1 is damaged"):
-        combinations(Version(folder, {"configs": configs}), "train")
 
 
 def test_a_version_without_apis_is_refused(version: Version) -> None:
@@ -282,7 +240,6 @@ def test_what_a_sample_needs_are_its_successful_calls() -> None:
     bare = sample("a", "current")
     for first, more, apis in ((1, vain, ()), (3, [*vain, *done], ids("current", *NAMES[:2]))):
         one = changed(bare, [*bare.dialogue.messages[:first], *more])
-        assert combination(one.model_dump(mode="json")["dialogue"]) == apis
         shown = demonstration(one)
         assert (shown.apis if shown else ()) == apis
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import tracemalloc
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,7 @@ from support.shop import Shop, with_arguments
 
 from toolloom.pipeline.dataset.export.exporting import (
     ROUNDED,
-    Opened,
-    choose_arguments,
-    choose_splits,
+    ExportFiles,
     export,
 )
 from toolloom.pipeline.dataset.export.formats import FORMATS, NAMES, format_named
@@ -32,7 +31,7 @@ def shop(samples: dict[str, Sample]) -> Shop:
     return Shop({split: [*samples.values()] for split in SPLITS})
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def files_of(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -58,9 +57,9 @@ def test_every_sample_is_in_rows_or_counted(name: str, shop: Shop, tmp_path: Pat
 def test_an_export_is_the_same_each_time(name: str, shop: Shop, tmp_path: Path) -> None:
     """Its bytes depend on the samples alone, and a second export takes the first one's place."""
     export(shop, format_named(name), tmp_path / "a")
-    first = files(tmp_path / "a")
+    first = files_of(tmp_path / "a")
     export(shop, format_named(name), tmp_path / "a")
-    assert files(tmp_path / "a") == first
+    assert files_of(tmp_path / "a") == first
     assert not [path for path in first if path.rpartition("/")[2].startswith(".")]
 
 
@@ -71,12 +70,12 @@ def test_an_export_that_breaks_leaves_nothing(
     """No file appears under its name unless all are whole; what was there stays."""
     into = tmp_path / "a"
     export(shop, format_named(name), tmp_path / "whole")
-    kept = into / next(iter(files(tmp_path / "whole")))
+    kept = into / next(iter(files_of(tmp_path / "whole")))
     kept.parent.mkdir(parents=True)
     kept.write_text("before")
     with pytest.raises(StoreError, match="damaged"):
         export(Shop({"train": samples.values()}, breaks=True), format_named(name), into)
-    assert list(files(into).values()) == [b"before"]
+    assert list(files_of(into).values()) == [b"before"]
 
 
 def test_rows_that_datasets_would_round_are_left_out(
@@ -95,7 +94,7 @@ def test_one_file_takes_one_split(shop: Shop, tmp_path: Path) -> None:
     """--into FILE writes that file alone, without notes; the hint names it."""
     into = tmp_path / "mine.jsonl"
     report = export(shop, format_named("openai"), into, split="train")
-    assert list(files(tmp_path)) == ["mine.jsonl"]
+    assert list(files_of(tmp_path)) == ["mine.jsonl"]
     assert len(into.read_text().splitlines()) == report.rows == 7
     assert str(into) in report.hint
     assert export(shop, format_named("axolotl"), into, split="train").notes == []
@@ -115,19 +114,20 @@ def test_one_file_that_cannot_take_it_is_refused(
     """Several splits, another kind of file, or several files: the message says what to do."""
     with pytest.raises(ExportError, match=why):
         export(shop, format_named(name), tmp_path / into, split=split)
-    assert files(tmp_path) == {}
+    assert files_of(tmp_path) == {}
 
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.name)
-def test_arguments_are_refused_where_the_format_fixes_them(format_: Any) -> None:
+def test_arguments_are_refused_where_the_format_fixes_them(
+    format_: Any, shop: Shop, tmp_path: Path
+) -> None:
     """What is fixed has a reason, and what is free both forms."""
-    assert choose_arguments(format_, None) == format_.arguments[0]
     if len(format_.arguments) == 2:
-        assert choose_arguments(format_, "string") == "string"
+        assert export(shop, format_, tmp_path, "string").rows
         return
     other: Any = {"object": "string", "string": "object"}[format_.arguments[0]]
     with pytest.raises(ExportError, match="Leave out --arguments"):
-        choose_arguments(format_, other)
+        export(shop, format_, tmp_path, other)
 
 
 def test_memory_does_not_grow_with_rows(samples: dict[str, Sample], tmp_path: Path) -> None:
@@ -157,20 +157,24 @@ def test_a_full_disk_leaves_no_file_of_an_export(tmp_path: Path) -> None:
     kept = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, kept[1]))
-        with pytest.raises(StoreError, match="Make room"), Opened.at(tmp_path) as opened:
-            opened.write(tmp_path / "long.jsonl", ExportFile("", "jsonl"), {"a": "x" * 3_000})
-            opened.write(tmp_path / "short.jsonl", ExportFile("", "jsonl"), {"a": "x"})
+        with pytest.raises(StoreError, match="Make room"), ExitStack() as stack:
+            files = ExportFiles(tmp_path, stack)
+            files.write(tmp_path / "long.jsonl", ExportFile("", "jsonl"), {"a": "x" * 3_000})
+            files.write(tmp_path / "short.jsonl", ExportFile("", "jsonl"), {"a": "x"})
+            files.finish()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, kept)
-    assert files(tmp_path) == {}
+    assert files_of(tmp_path) == {}
 
 
 def test_two_exports_to_a_folder_follow_each_other(tmp_path: Path) -> None:
     """They would write the same unfinished files: the folder is locked while one does."""
-    with Opened.at(tmp_path) as opened:
-        opened.write(tmp_path / "a.jsonl", ExportFile("", "jsonl"), {})
-        with pytest.raises(ExportError):
+    with ExitStack() as stack:
+        files = ExportFiles(tmp_path, stack)
+        files.write(tmp_path / "a.jsonl", ExportFile("", "jsonl"), {})
+        with pytest.raises(ExportError, match="busy"):
             hold(tmp_path / LOCK, lambda: ExportError("busy")).__enter__()
+        files.finish()
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
@@ -181,11 +185,11 @@ def test_a_version_is_no_place_for_an_export(into: str, shop: Shop, tmp_path: Pa
     (tmp_path / "1.0.0" / "manifest.json").write_text("{}")
     with pytest.raises(ExportError, match="versions never change"):
         export(shop, format_named("openai"), tmp_path / into, split="train")
-    assert [*files(tmp_path)] == ["1.0.0/manifest.json"]
+    assert [*files_of(tmp_path)] == ["1.0.0/manifest.json"]
 
 
 def test_a_dataset_without_samples_has_nothing_to_export(tmp_path: Path) -> None:
     """One of instructions alone says where its training rows are."""
     version = Version(tmp_path, {"name": "g3", "version": "1.0.0", "configs": {"planning": {}}})
     with pytest.raises(NothingFound, match="no samples, so there is nothing to export"):
-        choose_splits(version, None)
+        export(version, format_named("trl"), tmp_path / "a")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from support.shop import changed, with_arguments
 from support.trainer_rows import SHAPES
 
 from toolloom.pipeline.checks.text.call_text import parse
-from toolloom.pipeline.dataset.export.exporting import Opened, _made
+from toolloom.pipeline.dataset.export.exporting import ExportFiles, _made
 from toolloom.pipeline.dataset.export.formats import FORMATS
 from toolloom.pipeline.formats.base import Arguments, Format
 from toolloom.pipeline.formats.reading import Reading
@@ -162,9 +163,11 @@ def test_parquet_reads_as_its_rows(
     turn does not have with null, which is no value."""
     format, file = TABLE[name], tmp_path / "train.parquet"
     made = [r for part, r in format.rows(samples[kind], format.arguments[0]).rows if part == "sft"]
-    with Opened.at(tmp_path) as opened:
+    with ExitStack() as stack:
+        files = ExportFiles(tmp_path, stack)
         for row in made:
-            opened.write(file, format.files["sft"], row)
+            files.write(file, format.files["sft"], row)
+        files.finish()
     assert name == "verl" or list(read_rows(file)) == made
     (found,) = foreign_rows.read(file)
     assert spoken(found) == spoken(samples[kind]) and foreign_rows.findings(found) == []

@@ -12,7 +12,7 @@ import pytest
 from support.shop import Shop, changed, lines, with_arguments
 
 from toolloom.pipeline.checks.text.call_text import parse
-from toolloom.pipeline.dataset.export.exporting import choose_shots, export
+from toolloom.pipeline.dataset.export.exporting import export
 from toolloom.pipeline.dataset.export.formats import format_named
 from toolloom.pipeline.dataset.export.shots import (
     FEWER,
@@ -144,14 +144,6 @@ def test_without_train_there_are_no_demonstrations(samples: Samples, tmp_path: P
     assert not list(tmp_path.iterdir())
     report = export(shop, format_named("few-shot"), tmp_path, shots=0)
     assert report.rows == 1 and not report.lost[FEWER]
-
-
-def test_shots_are_refused_where_none_are_shown() -> None:
-    """Three unless told otherwise, none in other formats."""
-    few, trl = format_named("few-shot"), format_named("trl")
-    assert [choose_shots(few, None), choose_shots(few, 5), choose_shots(trl, None)] == [3, 5, 0]
-    with pytest.raises(ExportError, match="--format trl --shots 2.*Leave out --shots"):
-        choose_shots(trl, 2)
 
 
 def test_calls_of_the_answer_read_back(samples: Samples) -> None:
