@@ -35,7 +35,6 @@ from pydantic import ValidationError
 
 from toolloom.llm import Embedder, Gateway
 from toolloom.pipeline.apis.search import Finder, ndcg
-from toolloom.pipeline.dataset.unfold import accepted
 from toolloom.pipeline.formats import api_bank
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.formats.openapi import read
@@ -82,7 +81,7 @@ def of_run(outputs: Path, name: str) -> Task:
         )
     except NothingFound:
         run = find_run(outputs, name)
-        label, samples = run.id, [Sample.model_validate(row) for row in accepted(run)]
+        label, samples = run.id, [Sample.model_validate(row) for row in run.rows()]
         offered = run.stage("apis").records(Api)
     queries = [sample.dialogue.query for sample in samples]
     searches = [Search(q.text, frozenset(api.id for api in q.needed)) for q in queries]

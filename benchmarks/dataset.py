@@ -45,14 +45,14 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.curation.duplicates import deduplicate
 from toolloom.pipeline.curation.parts import folded, instruction, jaccard, text_parts
 from toolloom.pipeline.dataset.publish import publish, sha256
-from toolloom.pipeline.dataset.rows import CONFIGS, samples_row, sft_row
-from toolloom.pipeline.dataset.unfold import MARK, write_expansion
+from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, SFT, samples_row, sft_row
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.stage import StageInput, nothing_of
-from toolloom.pipeline.store.files import Rows, read_records, record_line, write_lines
+from toolloom.pipeline.store.files import Rows, read_objects, read_records, record_line, write_lines
 from toolloom.pipeline.store.run import PlannedStage, RunFolder
 from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.templates.expand import expand
+from toolloom.pipeline.templates.filling import MARK
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.schemas import (
@@ -60,7 +60,6 @@ from toolloom.schemas import (
     Ability,
     Api,
     Dialogue,
-    Expansion,
     FunctionCall,
     Intention,
     Message,
@@ -365,9 +364,11 @@ def by_expand(folder: Path, rows: int) -> Json:
     write_lines(folder / "expanded.jsonl", (x for x in expand(of) if isinstance(x, bytes)))
     count = 0
     with VersionWriter(folder / "tables", CONFIGS) as tables:
-        for expansion in read_records(folder / "expanded.jsonl", Expansion):
-            count += len(expansion.rows)
-            write_expansion(expansion, tables, SEED)
+        for row in read_objects(folder / "expanded.jsonl"):
+            count += 1
+            for config in (SFT, SAMPLES):
+                for each in config.row.of(row):
+                    tables.add_made(config, "train", each)
         tables.finish()
     shutil.rmtree(folder / "tables")
     return {"made": count}

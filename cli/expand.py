@@ -72,13 +72,7 @@ def expand(
     no_mine: Annotated[
         bool, typer.Option("--no-mine", help="Make no templates of accepted samples.")
     ] = False,
-    no_ask: Annotated[
-        bool, typer.Option("--no-ask", help="Ask no model for APIs that have no template.")
-    ] = False,
     split: Splits = None,
-    apart: Annotated[
-        bool, typer.Option("--apart", help="Hold combinations of APIs apart between splits.")
-    ] = False,
     version: From = None,
     seed: Seed = None,
     recipe: RecipeAt = None,
@@ -91,10 +85,11 @@ def expand(
 ) -> None:
     """Add checked rows of templates to a dataset, as its next version.
 
-    Accepted samples become templates, and their values slots; a model is asked only for APIs that
-    have none. The rows of the version stay as they are. `toolloom expand preview` shows what
-    written templates make. Run the same command again to go on after a stop; what was added is
-    not added twice: another --seed or --rows adds more. Exit code 1 if there is nothing to add.
+    Accepted samples become templates, and their values slots; scripts of worlds are played in more
+    states. No model is asked. The rows of the version stay as they are. `toolloom expand preview`
+    shows what written templates make. Run the same command again to go on after a stop; what was
+    added is not added twice: another --seed or --rows adds more. Exit code 1 if there is nothing
+    to add.
 
     Example: `toolloom expand quickstart --rows 1000`
     """
@@ -107,13 +102,11 @@ def expand(
         rows=rows,
         templates=[str(path) for path in templates or ()] or None,
         mine=False if no_mine else None,
-        ask=False if no_ask else None,
         splits=split or None,
-        apart=True if apart else None,
     )
     with hold_version(outputs, dataset):
         planned = _planned(dataset, outputs, version, seed, recipe, expand=plan)
-        task = f"Adding {planned.expand.rows if planned.expand else 0:,} rows of templates"
+        task = f"Adding {planned.expand.rows if planned.expand else 0:,} rows"
         way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
         made = _add("expand", planned, task, way)
     end(made, outputs, f" Another --seed than {planned.seed}, or more --templates, may add rows.")
@@ -250,10 +243,8 @@ def preview(
         raise NothingFound("There is nothing to preview: name a PATH, or a dataset with --dataset.")
     version = find_version(outputs, dataset) if dataset is not None else None
     templates, refused = _templates(paths or [], version, seed)
-    worlds = previews.worlds_of(version) if version is not None else []
     shown = [
-        previews.preview(each, n, seed, worlds)
-        for each in (templates if paths else templates[:SHOWN])
+        previews.preview(each, n, seed) for each in (templates if paths else templates[:SHOWN])
     ]
     for each in shown:
         say(preview_view(each), "")

@@ -38,7 +38,6 @@ def show(
     from itertools import islice
 
     from toolloom.pipeline.dataset.report import count
-    from toolloom.pipeline.dataset.unfold import accepted
     from toolloom.pipeline.pages.dialogue import sample_view
     from toolloom.pipeline.pages.sections import counts_sections, version_sections
     from toolloom.pipeline.store.version import Version
@@ -51,7 +50,7 @@ def show(
     else:
         say(f"Run {found.id}", "", counts_sections(count(found)), "")
         tell_templates(found)
-        samples = map(Sample.model_validate, accepted(found))
+        samples = map(Sample.model_validate, found.rows())
     for sample in islice(samples, n):
         say(sample_view(sample), "")
     if isinstance(found, Version):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from toolloom.cli.console import FOUND, HERE, NOTHING_ACCEPTED, Outputs, complain, known, say
+from toolloom.cli.console import FOUND, complain, say
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,7 +23,6 @@ app = typer.Typer(
 )
 
 WorldFile = Annotated[Path, typer.Argument(metavar="FILE", help="The world's YAML file.")]
-PROOFS = 3  # states in which a new script is shown
 SeedOf = Annotated[int, typer.Option("--seed", metavar="N", help="Of what is drawn.")]
 
 
@@ -179,82 +177,6 @@ def proof(
 
 
 @app.command()
-def scripts(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="VERSION_OR_RUN", help="A dataset, `name/1.0.0`, or a run's id."),
-    ],
-    world: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Dialogues of this world alone.")
-    ] = None,
-    to: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File of scripts, not WORLD.scripts.yaml here."),
-    ] = None,
-    recipe: Annotated[
-        Path | None,
-        typer.Option(metavar="RECIPE", help="Ask its model once a script what its words need."),
-    ] = None,
-    outputs: Outputs = HERE,
-) -> None:
-    """Make scripts of the dialogues that a capable model worded, and add them to a file.
-
-    Each accepted dialogue of a task becomes a script: values become slots, and conditions hold
-    what its words lean on. It is kept if it plays to the very same dialogue in its own state, and
-    to others, which the certain checks accept, in other states; of the rest the reasons are told.
-    With --recipe the model of its query agent is asked once a script for more conditions. Read the
-    scripts with `toolloom world proof` before they are used. Exit code 1 if there are none.
-
-    Example: `toolloom world scripts worded --world shop --to shop.scripts.yaml`
-    """
-    import asyncio
-
-    from toolloom.pipeline.checks.transcript import shown
-    from toolloom.pipeline.templates.rescripts import append, rescripts, scripts_in
-    from toolloom.schemas import NothingFound, RecipeError, load_recipe, parse_recipe
-
-    samples, worlds = _dialogues(outputs, name)
-    if not worlds:
-        raise NothingFound(f"{name}: has no worlds, and so no dialogues to make scripts of.")
-    known("--world", world, sorted(each.name for each in worlds))
-    chosen = [each for each in worlds if world in (None, each.name)]
-    if to and len(chosen) > 1:
-        raise RecipeError("--to is one file, and a file has the scripts of one world: add --world.")
-    files = {each.name: to or Path(f"{each.name}.scripts.yaml") for each in chosen}
-    for path in files.values():
-        scripts_in(path)  # a file that cannot be added to is told before anything is asked
-    asked = load_recipe(recipe) if recipe else parse_recipe({"name": "scripts"}, "no recipe")
-    hashes = {each.hash for each in chosen}
-    own = [
-        s for s in samples if (s["dialogue"]["query"].get("setting") or {}).get("hash") in hashes
-    ]
-    made = asyncio.run(
-        _asking(partial(rescripts, own, chosen, asked), asked, outputs, bool(recipe))
-    )
-    for each in made:
-        if each.why:
-            say(f"{each.id}: {each.why}.")
-        if each.silent:
-            say(f"{each.id}: the model gave no conditions: {each.silent}.")
-        for clause in each.left_out:
-            say(f"{each.id}: left out, as it cannot be read or does not hold: {shown(clause)}")
-    kept = sum(each.spec is not None for each in made)
-    for one in chosen:
-        specs = [each.spec for each in made if each.spec and each.world == one.name]
-        if specs:
-            path = files[one.name]
-            say(f"{append(path, specs)} added to {path}.")
-            say(f"{_proof_sheet(one, specs, path)} shows each in three states.")
-    asks = bool(recipe) and not asked.endpoint("query").absent
-    given = sum(each.given for each in made if each.spec)
-    by = f"of their conditions the model gave {given:,}" if asks else "no model was asked"
-    say(f"{kept} of {len(made)} dialogues became scripts; {by}.")
-    if not kept:
-        raise typer.Exit(NOTHING_ACCEPTED)
-    say("Read these before the scripts are used: whether words fit is for a reader.")
-
-
-@app.command()
 def serve(file: WorldFile, seed: SeedOf = 0) -> None:
     """Serve a world to any MCP client over standard input and output.
 
@@ -274,58 +196,6 @@ def _title(script: Any) -> str:
     """A script's name, in what voice it is, and by whom it was written."""
     by = f", written by {script.written}" if script.written else ""
     return f"{script.name} ({script.voice or 'any voice'}{by})"
-
-
-def _proof_sheet(world: Any, specs: list[Any], path: Path) -> Path:
-    """The file beside `path` that shows scripts of a world in three states each, to be read."""
-    from toolloom.pipeline.checks.world.interpreter import Machine
-    from toolloom.pipeline.store.files import replacing
-    from toolloom.pipeline.worlds.scripts import as_text, proofs
-    from toolloom.pipeline.worlds.shelf import scripts_of
-
-    machine, text = Machine(world.spec), ""
-    scripts = scripts_of(world.model_copy(update={"scripts": tuple(specs)}), machine)
-    for script, rows in zip(scripts, proofs(scripts, machine, 0, PROOFS), strict=True):
-        text += "\n\n".join([f"# {_title(script)}", *map(as_text, rows)]) + "\n\n"
-    sheet = path.with_suffix(".proof.txt")
-    with replacing(sheet) as file:
-        file.write(text.encode())
-    return sheet
-
-
-def _dialogues(outputs: Path, name: str) -> tuple[list[Any], list[Any]]:
-    """The accepted dialogues of a version or a run, as JSON, and its worlds. Raises NothingFound
-    for what is neither, StoreError for what is damaged."""
-    from toolloom.pipeline.store.run import find_run
-    from toolloom.pipeline.store.version import find_version
-    from toolloom.pipeline.templates.written.files import worlds_of
-    from toolloom.schemas import NothingFound, World
-
-    try:
-        version = find_version(outputs, name)
-    except NothingFound as none:
-        try:
-            run = find_run(outputs, name)
-        except NothingFound:
-            raise none from None
-        return list(run.samples()), list(run.stage("worlds").so_far(World))
-    samples = [
-        s.model_dump(mode="json")
-        for split in version.splits("samples")
-        for s in version.samples(split)
-    ]
-    return samples, worlds_of(version)
-
-
-async def _asking(work: Any, recipe: Any, outputs: Path, asks: bool) -> Any:
-    """What comes of work that may ask the model of a recipe's query agent."""
-    if not asks or recipe.endpoint("query").absent:
-        return await work()
-    from toolloom.llm import Gateway
-    from toolloom.llm.cache import address
-
-    async with Gateway(address(outputs), prices=recipe.prices, budget=recipe.budget) as gateway:
-        return await work(model=gateway.model(recipe.endpoint("query")))
 
 
 def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:

@@ -32,7 +32,6 @@ from toolloom.schemas import (
     Budget,
     BudgetReached,
     Domain,
-    Expansion,
     Need,
     Outcome,
     Recipe,
@@ -350,10 +349,9 @@ def _beside(
     stage: Stage, recipe: Recipe, sample: StageSample, rows: float, found: Mapping[str, Flow]
 ) -> Flow:
     """A stage whose records stand beside the rows."""
-    if stage.sift:
-        templates = found["templates"].accepted if "templates" in found else 0.0
-        most = float(recipe.expand.rows) if recipe.expand and templates else 0.0
-        return Flow(templates, most)
+    if stage.sift:  # templates, then their rows: all that are wanted, if there are any
+        wanted = float(recipe.expand.rows) if recipe.expand and rows else 0.0
+        return Flow(rows, wanted if stage.name == "expanded" else rows)
     if stage.writes is World:
         flow, named = Flow(), bool(recipe.worlds and recipe.worlds.use)
         documents = len(recipe.apis.sources) if recipe.infers_worlds else 0
@@ -437,7 +435,8 @@ def _sums(stages: Sequence[Stage], through: Sequence[Flow]) -> dict[str, float]:
     """What all stages take; as accepted the rows: of the last stage, and those of templates."""
     summed = {m: sum(flow.sums[m] for flow in through) for m in MEASURES}
     main = [flow for stage, flow in zip(stages, through, strict=True) if not stage.beside]
-    expanded = [f.accepted for s, f in zip(stages, through, strict=True) if s.writes is Expansion]
+    both = zip(stages, through, strict=True)
+    expanded = [flow.accepted for stage, flow in both if stage.name == "expanded"]
     return {**summed, "accepted": main[-1].accepted + sum(expanded)}
 
 

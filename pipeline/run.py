@@ -31,7 +31,6 @@ from toolloom.llm.log import WORK, Work
 from toolloom.llm.model import Stats
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.report import Summary, summarise
-from toolloom.pipeline.dataset.unfold import expanded
 from toolloom.pipeline.growth import begin
 from toolloom.pipeline.progress import Progress, Silent
 from toolloom.pipeline.shard import Cluster, Engine
@@ -203,7 +202,7 @@ async def preview(
             shrunk(recipe, n), outputs=outputs, stages=stages, progress=progress, cache=cache
         )
         folder = RunFolder(Path(made.path))
-        rows = chain(islice(folder.samples(), n), islice(expanded(folder), n))
+        rows = chain(islice(folder.samples(), n), islice(folder.expanded(), n))
         return Preview(
             tuple(map(Sample.model_validate, rows)),
             tuple(map(Rejected.model_validate, folder.rejected())),
@@ -224,7 +223,7 @@ def shrunk(recipe: Recipe, n: int) -> Recipe:
         "regenerate": None,
         "extend": None,
         # No more of what its few APIs and samples need.
-        "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n, "ask": False}),
+        "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n}),
         "rewrite": recipe.rewrite and recipe.rewrite.model_copy(update={"seeds": ()}),
     }
     return recipe.model_copy(update=changes)

@@ -51,7 +51,6 @@ from toolloom.schemas import (
     Brief,
     Dialogue,
     Domain,
-    Expansion,
     Instruction,
     JsonObject,
     Need,
@@ -337,16 +336,10 @@ def expect_all(_: Recipe, coming: int) -> int:
     return coming
 
 
-def feed_templates(given: StageInput) -> Iterator[Record]:
-    from toolloom.pipeline.templates.templates import draw_templates
+def draw_templates(given: StageInput) -> Iterator[Sifted]:
+    from toolloom.pipeline.templates.templates import draw_templates as draw
 
-    yield from draw_templates(given)
-
-
-async def make_template(record: Template | Rejected | Need, context: Context) -> Outcome:
-    from toolloom.pipeline.templates.templates import make_template as make
-
-    return await make(record, context)
+    yield from draw(given)
 
 
 def expand_templates(given: StageInput) -> Iterator[Sifted]:
@@ -370,15 +363,12 @@ def feed_seeds(given: StageInput) -> Iterator[Record]:
 
 def _seeds(given: StageInput) -> Iterator[Seed | Rejected]:
     from toolloom.pipeline.dataset.instructions import seed_of
-    from toolloom.pipeline.dataset.unfold import unfolded
     from toolloom.pipeline.formats.toolbench import tree_seeds
 
     plan, wanted = given.recipe.splits, given.recipe.rewrite
     samples: Iterator[JsonObject] = (sample for _, sample in given.rows.objects())
     if wanted and wanted.expanded:
-        expansions = (e for _, e in given.earlier("expanded").objects())
-        rows = (unfolded(Expansion.model_validate(e), given.recipe.seed) for e in expansions)
-        samples = chain(samples, chain.from_iterable(rows))
+        samples = chain(samples, (row for _, row in given.earlier("expanded").objects()))
     for sample in samples:
         if seed := seed_of(sample, split_of(plan, sample["dialogue"]["query"])):
             yield seed
@@ -441,12 +431,10 @@ STAGES: tuple[Stage, ...] = (
     Stage("deduplicated", "", Sample, Sample, sift=drop_duplicates),
     Stage(
         "templates",
-        "query",
-        Record,
+        "",
+        Sample,
         Template,
-        make_template,
-        feed=feed_templates,
-        expects=expect_all,
+        sift=draw_templates,
         beside=True,
         when=wants_templates,
         check=check_templates,
@@ -455,7 +443,7 @@ STAGES: tuple[Stage, ...] = (
         "expanded",
         "",
         Template,
-        Expansion,
+        Sample,
         sift=expand_templates,
         beside=True,
         when=wants_templates,

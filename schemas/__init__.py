@@ -98,7 +98,6 @@ from toolloom.schemas.splits import SplitPlan as SplitPlan
 from toolloom.schemas.template import CLOSE as CLOSE
 from toolloom.schemas.template import OPEN as OPEN
 from toolloom.schemas.template import Choice as Choice
-from toolloom.schemas.template import Expansion as Expansion
 from toolloom.schemas.template import ExpansionPlan as ExpansionPlan
 from toolloom.schemas.template import Template as Template
 from toolloom.schemas.template import marker as marker

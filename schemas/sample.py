@@ -102,7 +102,7 @@ class Reason(StrEnum):
     NOT_IMPORTED = "not_imported"
     """Something in a source of APIs that is no API of the run; the detail says why."""
     NOTHING_TO_DRAW = "nothing_to_draw"
-    """No values can be drawn for a need; or no more start states for a script of a world."""
+    """No values can be drawn for a need."""
     # What curation sorts out.
     EXACT_DUPLICATE = "exact_duplicate"
     """A row in which the user says the same as in another, or that makes the same calls as
@@ -122,9 +122,6 @@ class Reason(StrEnum):
     EXECUTED_RESULT = "executed_result"
     """A sample is no template, as its results were really executed, and not in a world: what other
     calls would return is not known."""
-    COMBINATION_HELD_OUT = "combination_held_out"
-    """A template calls the same APIs together as a row of another split does, with
-    `expand.apart`."""
     # What is wrong with an instruction at one granularity.
     NO_STATEMENT = "no_statement"
     """The request tells nothing of the user's situation that could stand alone."""

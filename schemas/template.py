@@ -1,4 +1,5 @@
-"""Templates, and what expansion makes of them (tool manipulation, sections 4.1 and C.1)."""
+"""Templates, and the plan of the rows that are made of them (tool manipulation, sections 4.1 and
+C.1)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from toolloom.schemas.base import JsonObject, Provenance, Record
 from toolloom.schemas.sample import Finding
 from toolloom.schemas.splits import Split
 
-TemplateKind: TypeAlias = Literal["mined", "written", "asked", "world"]
+TemplateKind: TypeAlias = Literal["mined", "written"]
 
 # Slots in a skeleton stand between these two: private characters, which no text of ours holds.
 OPEN, CLOSE = "\ue000", "\ue001"
@@ -52,9 +53,6 @@ class Template(Record):
     In `sample`, a string that is one marker and nothing else stands for the value itself, of any
     type; a marker inside a longer string for the value's text. The content of a tool message is
     JSON text, and its strings follow the same rule.
-
-    One of the kind `world` is a script's: its one choice has the start state with all that comes
-    of it, and its rows are drawn, by playing the script in other states, when they are wanted.
     """
 
     id: str = Field(description="Unique in its run; of one made of a sample, the sample's.")
@@ -72,30 +70,10 @@ class Template(Record):
     provenance: tuple[Provenance, ...] = Field(default=(), description="How it was made.")
 
     @property
-    def of_sample(self) -> bool:
-        """Whether its first row is a row of the dataset already."""
-        return self.kind in ("mined", "world")
-
-    @property
     def combination(self) -> tuple[str, ...]:
         """The APIs its calls go to, whatever their order; one that is called twice is there twice
         (C.1)."""
         return tuple(sorted(self.apis))
-
-
-class Expansion(Record):
-    """Rows of a template: which row of each choice. Every one is checked."""
-
-    id: str = Field(description="Unique in its run.")
-    template: Template = Field(description="With the values that no check objected to.")
-    split: Split
-    first: int = Field(ge=0, description="Number of its first row: ids count from here.")
-    rows: tuple[tuple[int, ...], ...] = Field(description="For each row an index for each choice.")
-    inspected: int = Field(ge=0, description="Rows that were inspected one by one.")
-
-    def sample_id(self, place: int) -> str:
-        """Id of the sample that a row is."""
-        return f"{self.template.id}-x{self.first + place:06d}"
 
 
 class ExpansionPlan(Record):
@@ -106,11 +84,6 @@ class ExpansionPlan(Record):
         default=(), description="Written templates: YAML files, or folders of them."
     )
     mine: bool = Field(default=True, description="Make templates of accepted samples.")
-    ask: bool = Field(default=True, description="Ask a model for APIs that have no template.")
     splits: tuple[Split, ...] = Field(
         default=(Split.TRAIN,), min_length=1, description="The splits that get rows."
-    )
-    apart: bool = Field(
-        default=False,
-        description="No template calls the same APIs together as a row of another split.",
     )

@@ -5,7 +5,7 @@
 and `verify.py` compares; `plays.py` counts what came of the scripts of worlds; `report.py` what
 only a run's stage files know; `card.py` is made of the manifest alone. `verify.py` reads a version
 again, its instructions with their samples: `verify_files.py` its bytes and its parent,
-`verify_rows.py` its rows. `unfold.py` makes rows of templates, `instructions.py` seeds and training
+`verify_rows.py` its rows. `instructions.py` makes seeds and training
 rows; `export/` writes files for trainers, `push.py` the Hub.
 
 May touch: the disk, through store, and the Hub; agents and everything below. It does not know the

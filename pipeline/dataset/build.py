@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from toolloom.pipeline.dataset import report, rows
 from toolloom.pipeline.dataset.figures import (
@@ -37,7 +36,6 @@ from toolloom.pipeline.dataset.rows import (
     base_of,
     configs_of,
 )
-from toolloom.pipeline.dataset.unfold import unfolded, write_expansion
 from toolloom.pipeline.store.files import read_objects, to_line, write_lines
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.tables import Config, TableWriter, VersionWriter, read_rows
@@ -144,22 +142,14 @@ class _Tables(VersionWriter):
             writer.add(row)
 
     def add(self, config: Config, split: str, row: JsonObject) -> None:
-        self._check(config, split, [row["id"]])
-        super().add(config, split, row)
-
-    def add_many(self, config: Config, split: str, columns: dict[str, list[Any]]) -> None:
-        self._check(config, split, columns["id"])
-        super().add_many(config, split, columns)
-
-    def _check(self, config: Config, split: str, ids: list[str]) -> None:
         self.table(config, split)  # its first rows are there before ids are compared
-        known = self._ids.get(config.name, set())
-        if known and (there := next((name for name in ids if name in known), None)):
+        if row["id"] in self._ids.get(config.name, ()):
             label = self._keep.parent.label if self._keep.parent else ""
             raise PublishError(
-                f"{there}: is in `{config.name}` of {label} already, so it cannot "
+                f"{row['id']}: is in `{config.name}` of {label} already, so it cannot "
                 "be added. Add to that version with another seed."
             )
+        super().add(config, split, row)
 
     def finish(self) -> dict[str, dict[str, JsonObject]]:
         """All tables in their order: written ones, and those of the parent that stay, copied."""
@@ -231,20 +221,8 @@ def build(folder: Path, run: RunFolder, keep: Keep) -> JsonObject:
 
 def _write(run: RunFolder, plan: SplitPlan, tables: VersionWriter, made: Figures) -> None:
     """All that a run made, but for samples of the version that it adds to, and APIs."""
-    if not run.adds:
-        for sample in run.samples():
-            _add(tables, made, Sample, _checked_split(plan, sample), sample)
-    for expansion in run.expansions():
-        if expansion.rows:
-            first, split = next(unfolded(expansion, run.recipe.seed)), expansion.split.value
-            if _checked_split(plan, first) != split:
-                raise PublishError(f"{expansion.id}: its rows are not of the split {split}.")
-            write_expansion(expansion, tables, run.recipe.seed)
-            if expansion.template.kind == "world":  # how alike its rows are is told
-                for row in unfolded(expansion, run.recipe.seed):
-                    made.add(SAMPLES, split, {}, row)
-            else:  # what is not a slot is the same in all rows, so one is counted for all
-                made.add(SAMPLES, split, {}, first, times=len(expansion.rows))
+    for sample in run.rows():
+        _add(tables, made, Sample, _checked_split(plan, sample), sample)
     recipe = public_recipe(run.recipe)
     for each in run.instructions():
         record = each.model_dump(mode="json")
@@ -288,9 +266,8 @@ def apis_of(run: RunFolder) -> Iterator[JsonObject]:
         yield from run.stage("apis").objects("accepted")
         return
     seen: set[str] = set()
-    queries = (sample["dialogue"]["query"] for sample in run.samples())
-    templates = (e.template.sample["dialogue"]["query"] for e in run.expansions())
-    for api in chain.from_iterable(map(shown, chain(queries, templates))):
+    queries = (sample["dialogue"]["query"] for sample in chain(run.samples(), run.expanded()))
+    for api in chain.from_iterable(map(shown, queries)):
         if api_id(api) not in seen:
             seen.add(api_id(api))
             yield api

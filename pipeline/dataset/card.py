@@ -262,15 +262,14 @@ def _expansion(manifest: JsonObject) -> Iterator[str]:
         "of such a row is that of its template, then `-x` and a number, so that they can be told "
         "apart or left out."
     )
-    kinds = [k for k in KINDS if k != "world" or any(k in e["templates"] for e in told.values())]
-    if "world" in kinds:
+    if manifest.get("worlds"):
         yield "Rows of a world's script are the script played again, in another start state."
     yield table(
-        ("Run", *map(str.title, kinds), "With rows", "Rows", "Inspected one by one"),
+        ("Run", *map(str.title, KINDS), "With rows", "Rows"),
         [
             (
-                *(name, *(each["templates"].get(kind, 0) for kind in kinds)),
-                *(each["used"], sum(each["rows"].values()), each["inspected"]),
+                *(name, *(each["templates"].get(kind, 0) for kind in KINDS)),
+                *(each["used"], sum(each["rows"].values())),
             )
             for name, each in told.items()
         ],

@@ -23,7 +23,6 @@ from toolloom.pipeline.dataset.rows import (
     SAMPLES,
     WORLDS,
 )
-from toolloom.pipeline.dataset.unfold import STAGE as EXPANDED
 from toolloom.pipeline.store.tables import Config
 from toolloom.schemas import Granularity, JsonObject, Level, Metric, Scenario, Split, SplitPlan
 from toolloom.schemas.splits import api_id, need_of, needed, split_of
@@ -36,6 +35,7 @@ MOST_SOURCES = 1_000  # of APIs, that a manifest lists
 LONGEST = 600  # letters of an example's instruction
 VOTES = "votes"
 TOOLBENCH = "toolbench"  # a source whose requests are not in the dataset
+EXPANDED = "expanded"  # the stage that makes rows of templates and of scripts
 REWRITTEN = "rewritten"  # the stage whose rejected records are instructions
 
 Maker: TypeAlias = tuple[str, str, str, tuple[str, ...]]

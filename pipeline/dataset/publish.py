@@ -33,12 +33,12 @@ from toolloom.pipeline.store.version import (
     point,
 )
 from toolloom.schemas import (
-    Expansion,
     Extension,
     Instruction,
     JsonObject,
     PublishError,
     Regeneration,
+    Sample,
     StoreError,
     digest,
 )
@@ -135,7 +135,8 @@ def came_to_nothing(run: RunFolder) -> bool:
 
 def _published(run: RunFolder) -> list[str]:
     """The stages whose accepted records are rows of the version."""
-    beside = [s.name for s in run.plan if s.writes in (Expansion.__name__, Instruction.__name__)]
+    kinds = (Sample.__name__, Instruction.__name__)
+    beside = [stage.name for stage in run.plan if stage.beside and stage.writes in kinds]
     rows = [stage.name for stage in run.plan if not stage.beside]
     return beside if run.adds else [*rows[-1:], *beside]
 

@@ -14,13 +14,10 @@ from typing import Any, cast
 
 from pydantic import Field
 
-from toolloom.pipeline.dataset.figures import LEVELS, Covered, RowCounts, ranked
-from toolloom.pipeline.dataset.unfold import STAGE as EXPANDED
-from toolloom.pipeline.dataset.unfold import unfolded
+from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, Covered, RowCounts, ranked
 from toolloom.pipeline.store.run import PlannedStage, RunFolder, begun_with
 from toolloom.schemas import (
     AgentName,
-    Expansion,
     ExpansionPlan,
     Instruction,
     JsonObject,
@@ -37,7 +34,7 @@ from toolloom.schemas.splits import SEEN, api_id, need_of, split_of, tool_of, zo
 
 API_BANK = 0.1  # US dollars for a dialogue of API-Bank's five agents, as its authors report
 DECONTAMINATED = "decontaminated"  # a stage
-KINDS = ("mined", "written", "asked", "world")  # of templates; the last only where there are any
+KINDS = ("mined", "written")  # of templates
 SHOWN = 10  # APIs without a template that a screen names
 MOST = 1000  # that a manifest names
 
@@ -187,12 +184,8 @@ def count(folder: RunFolder, accepted: RowCounts | None = None) -> Counts:
     plan, recipe = folder.plan, folder.recipe
     given = begun_with(recipe.regenerate is not None, [stage.name for stage in plan])
     stages = tuple(_count_stage(folder, stage, stage.name in given) for stage in plan)
-    seen = accepted or RowCounts.of(() if folder.adds else folder.samples())
-    templates: Counter[str] = Counter()
-    for expansion in folder.expansions():
-        templates[expansion.template.id] += len(expansion.rows)
-        if accepted is None and expansion.rows:  # one row is counted for all of its template
-            seen.add(next(unfolded(expansion, 0)), len(expansion.rows))
+    seen = accepted or RowCounts.of(folder.rows())
+    templates = of_templates(folder)
     requests, levels = Counter[str](), Counter[str]()
     for instruction in folder.instructions():
         requests[instruction.sample] += 1
@@ -258,14 +251,17 @@ def _cover(folder: RunFolder, accepted: Covered) -> Coverage | None:
     return Coverage.of(pool, drawn, accepted)
 
 
+def of_templates(run: RunFolder) -> Counter[str]:
+    """The rows of each template, or script of a world, by what their ids begin with."""
+    ids = (row["dialogue"]["query"]["id"] for row in run.expanded())
+    return Counter(name.rpartition("-x")[0] for name in ids)
+
+
 def _count_stage(folder: RunFolder, stage: PlannedStage, given: bool) -> StageCount:
     files = folder.stage(stage.name)
     reasons = Counter(row["reason"] for row in files.objects("rejected"))
     mark = files.mark
-    if stage.writes == Expansion.__name__:
-        accepted = sum(len(expansion.rows) for expansion in files.so_far(Expansion))
-    else:
-        accepted = mark.accepted if mark else sum(1 for _ in files.objects("accepted"))
+    accepted = mark.accepted if mark else sum(1 for _ in files.objects("accepted"))
     return StageCount(
         name=stage.name,
         agent=stage.agent,
@@ -285,17 +281,12 @@ def expansion_json(run: RunFolder, rows: Mapping[str, int]) -> JsonObject | None
     coverage = coverage_of(run)
     if coverage is None:
         return None
-    used, inspected = set[str](), 0
-    for expansion in run.expansions():
-        used.add(expansion.template.id)
-        inspected += expansion.inspected
     fallen = Counter(row["reason"] for row in run.stage(EXPANDED).objects("rejected"))
     told = coverage.model_dump(mode="json")
     return {
         "templates": {kind: n for kind, n in sorted(coverage.templates.items()) if n},
-        "used": len(used),
+        "used": len(of_templates(run)),
         "rows": dict(rows),
-        "inspected": inspected,
         "refused": coverage.refused,
         "values": coverage.kept,
         "rejected": ranked(fallen),
@@ -322,7 +313,7 @@ class TemplateCoverage(Record):
         apis: Iterable[str],
         templates: Iterable[Template],
         refused: Iterable[Rejected],
-        expansions: Iterable[Expansion] = (),
+        rows: int = 0,
     ) -> TemplateCoverage:
         """Records are read once, in memory that grows with the APIs; `apis` are ids."""
         offered, called = set(apis), {kind: set[str]() for kind in KINDS}
@@ -334,18 +325,17 @@ class TemplateCoverage(Record):
         for rejected in refused:
             fallen[rejected.reason.value] += 1
             samples += not rejected.agent and "dialogue" in rejected.record
-        kinds = [kind for kind in KINDS if made[kind] or kind != "world"]
         any_kind = set[str]().union(*called.values()) & offered
         return cls(
             apis=len(offered),
-            kinds={kind: len(called[kind] & offered) for kind in kinds},
+            kinds={kind: len(called[kind] & offered) for kind in KINDS},
             covered=len(any_kind),
             without=tuple(sorted(offered - any_kind)[:MOST]),
-            templates={kind: made[kind] for kind in kinds},
-            samples=made["mined"] + made["world"] + samples,
+            templates={kind: made[kind] for kind in KINDS},
+            samples=made["mined"] + samples,
             refused=ranked(fallen),
             kept=ranked(kept),
-            rows=sum(len(each.rows) for each in expansions),
+            rows=rows,
         )
 
 
@@ -359,7 +349,7 @@ def coverage_of(run: RunFolder) -> TemplateCoverage | None:
         offered(recipe, run.stage("apis").objects("accepted")),
         map(Template.model_validate, stage.objects("accepted")),
         map(Rejected.model_validate, stage.objects("rejected")),
-        run.expansions(),
+        sum(1 for _ in run.expanded()),
     )
 
 

@@ -16,11 +16,10 @@ from statistics import fmean
 from typing import Generic, TypeAlias, TypeVar
 
 from toolloom.pipeline.curation.parts import folded
-from toolloom.pipeline.dataset.figures import LEVELS, RowCounts
+from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, RowCounts
 from toolloom.pipeline.dataset.figures import REWRITTEN as REWRITTEN
 from toolloom.pipeline.dataset.report import Counts, StageCount
 from toolloom.pipeline.dataset.rows import APIS, INSTRUCTIONS, REJECTED, SAMPLES
-from toolloom.pipeline.dataset.unfold import STAGE
 from toolloom.pipeline.render.html import visible
 from toolloom.pipeline.store.run import begun_with
 from toolloom.pipeline.store.version import Version
@@ -193,9 +192,9 @@ def _take_sample(seen: ReadRows, split: str, row: JsonObject) -> None:
     shares = {share["stage"]: share for share in json.loads(row["provenance"])}
     setting = need.get("setting") or {}
     # Rows of a script that was made of a dialogue have the dialogue's name for one.
-    if script := setting.get("script") or (setting and shares.get(STAGE, {}).get("parents", "")):
+    if script := setting.get("script") or (setting and shares.get(EXPANDED, {}).get("parents", "")):
         seen.sheets.offer((setting["world"], "".join(script)), row["id"], (split, row))
-    if STAGE in shares:
+    if EXPANDED in shares:
         seen.expanded += 1
         seen.templates.offer(row["id"], (split, row))
         seen.request(TEMPLATES, row["id"], need["text"])
@@ -375,7 +374,7 @@ class Funnel:
         made = {step.name: step.accepted for step in self.steps}
         last = next((step.name for step in self.steps[::-1] if not step.beside), "")
         return {
-            "dialogue": made.get(last, 0) + made.get(STAGE, 0) - dialogues,
+            "dialogue": made.get(last, 0) + made.get(EXPANDED, 0) - dialogues,
             "instruction": made.get(REWRITTEN, 0) - instructions,
             "rejected record": sum(step.rejected for step in self.steps) - rejected,
         }

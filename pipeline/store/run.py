@@ -40,7 +40,6 @@ from toolloom.pipeline.store.files import (
 )
 from toolloom.pipeline.store.locks import hold_folder
 from toolloom.schemas import (
-    Expansion,
     Instruction,
     JsonObject,
     NothingFound,
@@ -48,6 +47,7 @@ from toolloom.schemas import (
     Recipe,
     Record,
     Rejected,
+    Sample,
     Usage,
     load_recipe,
 )
@@ -286,18 +286,23 @@ class RunFolder:
         """The worlds in which its dialogues play."""
         return self.stage("worlds").objects("accepted")
 
-    def expansions(self) -> Iterator[Expansion]:
-        """Templates and their rows, as far as they are chosen."""
-        return chain.from_iterable(self._beside(Expansion))
+    def expanded(self) -> Iterator[JsonObject]:
+        """The rows of templates and of scripts, once all are made."""
+        for stage in self._beside(Sample):
+            yield from stage.objects("accepted")
+
+    def rows(self) -> Iterator[JsonObject]:
+        """The dialogues of the dataset that the run makes: samples, then rows of templates."""
+        return chain(() if self.adds else self.samples(), self.expanded())
 
     def instructions(self) -> Iterator[Instruction]:
         """Requests at five granularities, as far as they are rewritten."""
-        return chain.from_iterable(self._beside(Instruction))
+        for stage in self._beside(Instruction):
+            yield from stage.so_far(Instruction)
 
-    def _beside(self, model: type[R]) -> Iterator[Iterator[R]]:
-        for stage in self.plan:
-            if stage.beside and stage.writes == model.__name__:
-                yield self.stage(stage.name).so_far(model)
+    def _beside(self, model: type[Record]) -> list[StageFolder]:
+        wanted = [s for s in self.plan if s.beside and s.writes == model.__name__]
+        return [self.stage(stage.name) for stage in wanted]
 
     def known(self, stop: Event) -> Rows:
         """Published rows that stay: those of this run must not repeat them."""

@@ -209,22 +209,6 @@ class TableWriter:
             self.waiting.setdefault(name, []).append(row[name])
         self._count(1, sum(map(_length, row.values())))
 
-    def add_many(self, columns: dict[str, list[Any]]) -> None:
-        """Rows by column, in groups of the same rows as if they came one by one."""
-        start, count = 0, len(columns["id"])
-        while start < count:
-            end = min(count, start + ROWS_IN_GROUP - self.count)
-            part = {name: columns[name][start:end] for name in self.config.columns}
-            letters = sum(map(_letters, part.values()))
-            if self.letters + letters > LETTERS_IN_GROUP:  # the group ends within these
-                for place in range(end - start):
-                    self.add({name: column[place] for name, column in part.items()})
-            else:
-                for name, column in part.items():
-                    self.waiting.setdefault(name, []).extend(column)
-                self._count(end - start, letters)
-            start = end
-
     def _count(self, count: int, letters: int) -> None:
         """Count rows that wait from now on; write the group if it is full."""
         self.count += count
@@ -296,13 +280,6 @@ def _length(value: Any) -> int:
     return len(value) if isinstance(value, str) else sum(map(len, value))
 
 
-def _letters(column: list[Any]) -> int:
-    """The letters of a column; a value that stands in every row is looked at once."""
-    if column and _is_constant(column):
-        return len(column) * _length(column[0])
-    return sum(map(_length, column))
-
-
 def _is_constant(column: list[Any]) -> bool:
     """Whether it is one object over and over."""
     return len(column) > 1 and all(map(is_, column, repeat(column[0])))
@@ -336,13 +313,6 @@ class VersionWriter:
             return True
         self.leave_out(config, split)
         return False
-
-    def add_many(self, config: Config, split: str, columns: dict[str, list[Any]]) -> None:
-        """Add rows, encoded, column by column: what `add` would make of them, row by row.
-
-        Quick where a value that is the same in many rows is one object, not many equal ones.
-        """
-        self.table(config, split).add_many(columns)
 
     def leave_out(self, config: Config, split: str, rows: int = 1) -> None:
         """Count rows that the config cannot hold."""

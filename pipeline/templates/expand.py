@@ -1,332 +1,383 @@
-"""The stage `expanded`: chooses rows of templates, and checks every one."""
+"""The stage `expanded`: rows of templates, and of scripts of worlds in more states.
+
+Each row is a sample like any other, and is held to the certain checks before it is written. That
+takes a millisecond, so where many are wanted several processes share the work.
+
+Rows are spread evenly over templates and scripts. What some of them lack, as they have fewer rows
+than they seemed to, the others make in another pass.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from random import Random
+from types import SimpleNamespace
+from typing import NamedTuple, TypeAlias, cast
 
+from toolloom.agents import query, simulator
+from toolloom.agents.ask import Job
+from toolloom.llm import Model
+from toolloom.pipeline.apis.execution.compression import compress
+from toolloom.pipeline.apis.search import Finder
+from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.curation.contamination import (
     BenchmarkIndex,
     contamination_of,
     read_benchmarks,
 )
-from toolloom.pipeline.dataset.unfold import TemplateMisfit, TemplateRenderer
-from toolloom.pipeline.render.section import counted
+from toolloom.pipeline.curation.parts import compared, hashed
+from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput
-from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.templates.composition import Row
-from toolloom.pipeline.templates.drawing import DrawnRow, HeldApart, RowDraw, RowSplits, even
-from toolloom.pipeline.templates.redraws import AT_ONCE, WorldRows
-from toolloom.pipeline.templates.verdicts import Checker
-from toolloom.pipeline.worlds.needs import Chance
+from toolloom.pipeline.store.files import to_line
+from toolloom.pipeline.store.run import batches
+from toolloom.pipeline.templates.filling import NUMBER, STAGE, TemplateRenderer
+from toolloom.pipeline.worlds.needs import Abilities, Chance, WorldDraw, script_needs
+from toolloom.pipeline.worlds.session import WorldSession, moment_of
 from toolloom.schemas import (
-    Expansion,
-    ExpansionPlan,
+    Api,
+    Dialogue,
+    Endpoint,
     Finding,
-    Reason,
+    JsonObject,
+    Need,
+    Provenance,
+    Query,
+    Recipe,
     Rejected,
+    Sample,
     Split,
     Template,
+    Verdict,
     World,
+    seed_for,
 )
+from toolloom.schemas.endpoint import NO_MODEL
+from toolloom.schemas.splits import signature, split_of, split_of_script, stray
 
-ROWS = 10_000  # of a template in one record
-_PASSES = 20  # over the templates, as some have fewer rows than they seem to
-_SPARED = 2  # of so many rows that are not wanted, one may be passed over
-_AT_ONCE = 2_000
-_AT_FIRST = 100
-_PATIENCE = 20_000  # draws without enough rows, after which a template has no more
-_VAIN = 500  # rows that benchmarks hold, after which a template with fewer others has no more
-_DRAWS = 200  # and draws for a wanted row
-_ENDLESS = 2**40  # rows of a script, until it runs dry
+ROWS = 500  # of a template that one task makes
+NEEDS = 50  # of a world that one task plays
+SHARED = 2_000  # rows from which processes share the work
+KEPT = 20  # rejected rows of a template that are kept
+VAIN = 100  # rows that fall one after the other, after which a template is given up
+_PASSES = 20
+_LISTED = 2_000  # rows of a template that one task makes again, to find others beside them
+_DRAWS = 20  # for each row that is wanted: others fall into other splits
+_SLOTTED = f'"{NUMBER}"'.encode()
+_NUMBERED = re.compile(r"(.+)-x(\d+)")
 
 
 def expand(given: StageInput) -> Iterator[Sifted]:
-    """Rows of the templates, as many as the recipe wants and as evenly as can be, and what was
-    rejected: values and rows that a check objects to, templates that are held apart."""
+    """Rows of templates and of scripts, as many as the recipe wants, and what was rejected."""
     plan = given.recipe.expand
     if plan is None:
         return
-    run = _Run(given, plan)
+    run = _Run(given)
+    rng = rng_for(given.recipe.seed, given.stage, "order")
+    order = in_turns([source.group for source in run.sources], rng)
     try:
-        yield from run.prepare()
+        wanted = plan.rows
         for _ in range(_PASSES):
-            if not run.wanted or not any(entry.left for entry in run.entries):
+            left = [0 if source.done else source.distinct - source.made for source in run.sources]
+            for source, share in zip(run.sources, even(wanted, left, order), strict=True):
+                source.share, source.before = share, source.made
+            yield from run.fill_templates()
+            yield from run.play_scripts()
+            for source in run.sources:
+                source.done |= source.share > 0 and source.made == source.before
+                wanted -= source.made - source.before
+            if not wanted or not any(source.share for source in run.sources):
                 break
-            yield from run.make()
     finally:
         run.close()
 
 
-@dataclass
-class _Entry:
-    """A template that makes rows: in which splits, how many it has left, how far it is drawn."""
+def in_turns(groups: Sequence[str], rng: Random) -> list[int]:
+    """Places in an order of chance in which the groups take turns."""
+    places = list(range(len(groups)))
+    rng.shuffle(places)
+    turns: Counter[str] = Counter()
+    turn = {}
+    for place in places:
+        turn[place] = turns[groups[place]]
+        turns[groups[place]] += 1
+    return sorted(places, key=lambda place: turn[place])  # stable
 
-    splits: tuple[Split, ...] = ()
-    most: int = 0  # places in the order in which rows are drawn
-    distinct: int = 0  # rows that say or call something of their own, at most
-    at: int = 0
-    first: int = 0
+
+def even(wanted: int, most: Sequence[int], order: Iterable[int]) -> list[int]:
+    """How many of the wanted rows each place gives, which has at most so many: all the same, as
+    far as they can, and those that come first in the order one more."""
+    found = [0] * len(most)
+    lacking = [place for place in order if most[place] > 0]
+    while wanted and lacking:
+        each, more = divmod(wanted, len(lacking))
+        for rank, place in enumerate(lacking):
+            share = min(each + (rank < more), most[place] - found[place])
+            found[place] += share
+            wanted -= share
+        lacking = [place for place in lacking if found[place] < most[place]]
+    return found
+
+
+ENDLESS = 2**40  # rows of a script, until it runs dry
+
+
+@dataclass
+class _Source:
+    """What rows come of: a template, or a script of a world."""
+
+    id: str
+    group: str  # whose sources take turns: what is called, or the world
+    distinct: int = ENDLESS
+    number: int = 0  # of its next row
+    share: int = 0  # of this pass
+    before: int = 0  # rows that were made before it
     made: int = 0
-    done: bool = True
-
-    @property
-    def left(self) -> int:
-        return 0 if self.done else max(0, min(self.most - self.at, self.distinct - self.made))
-
-
-@dataclass
-class _Made:
-    """Accepted rows of one split, and which of them were inspected."""
-
-    rows: list[Row] = field(default_factory=list)
-    inspected: bytearray = field(default_factory=bytearray)
+    fell: int = 0
+    done: bool = False
 
 
 class _Run:
-    def __init__(self, given: StageInput, plan: ExpansionPlan) -> None:
-        self._given, self._plan = given, plan
-        self.entries: list[_Entry] = []
-        self._held = HeldApart(given, plan.apart)
-        self.wanted = plan.rows
-        worlds = (World.model_validate(row) for _, row in given.earlier("worlds").objects())
-        self._worlds = WorldRows(given.recipe, worlds)
+    """Rows so far: few bytes of each are kept, so that none is said and called twice."""
+
+    def __init__(self, given: StageInput) -> None:
+        assert given.recipe.expand
+        self._given, self._plan = given, given.recipe.expand
+        self._marks: set[int] = set()
+        numbers: dict[str, int] = defaultdict(int)
+        for _, row in given.rows.objects():
+            self._marks.add(_mark(row["dialogue"]["query"], compared(row)))
+        for _, row in given.known.objects():
+            self._marks.add(_mark(row, row["text"]))
+            if found := _NUMBERED.fullmatch(row["id"]):
+                numbers[found[1]] = max(numbers[found[1]], int(found[2]) + 1)
+        self._templates = [_source(json.loads(line)) for line in given.earlier("templates")]
+        self._apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
+        self._worlds: list[tuple[WorldDraw, Abilities, dict[int, _Source]]] = []
+        for _, row in given.earlier("worlds").objects():
+            self._add_world(World.model_validate(row))
+        scripts = chain.from_iterable(found.values() for _, _, found in self._worlds)
+        self.sources = [*self._templates, *scripts]
+        for source in self.sources:
+            source.number = numbers[source.id]
+        self._processes = None if self._plan.rows >= SHARED else 1
         against = given.recipe.curation.against
-        self._index = read_benchmarks(given) if against else None
+        self._index: BenchmarkIndex | None = read_benchmarks(given) if against else None
 
     def close(self) -> None:
         if self._index:
             self._index.discard()
 
-    def _read(self) -> Iterator[Template]:
-        rows = self._given.earlier("templates")
-        return (Template.model_validate(row) for _, row in rows.objects())
+    def _add_world(self, world: World) -> None:
+        """A world with the scripts that are of wanted splits. Each version that is added to draws
+        states of its own."""
+        recipe = self._given.recipe
+        version = recipe.extend.version if recipe.extend else ""
+        draw = WorldDraw(recipe, world, f"{STAGE} {version}")
+        sources = {
+            place: _Source(f"{world.name}-{recipe.seed}-{place:03d}", world.name)
+            for place, script in enumerate(draw.scripts)
+            if split_of_script(recipe.splits, world, script.name) in self._plan.splits
+        }
+        self._worlds.append((draw, Abilities(recipe, draw), sources))
 
-    def prepare(self) -> Iterator[Rejected]:
-        """Find out which templates make rows. Some are rejected."""
-        if self._plan.apart:
-            for template in self._read():
-                self._held.exercise(template)
-        for template in self._read():
-            entry = _Entry(first=self._held.first(template.id))
-            self.entries.append(entry)
-            try:
-                mould = TemplateRenderer(template)
-            except TemplateMisfit as error:
-                # With its sample as it is: slots and all.
-                why = Finding(
-                    check="mould", reason=Reason.NOTHING_TO_VARY, detail=f"No row fits: {error}."
-                )
-                yield Rejected.of(
-                    template.sample,
-                    self._given.stage,
-                    [why],
-                    id=template.id,
-                    provenance=template.provenance,
-                )
-                continue
-            wanted = self._plan.splits
-            if template.split:
-                wanted = (template.split,) if template.split in wanted else ()
-            places = RowSplits(mould, self._given.recipe.splits)
-            entry.splits = tuple(places.among(wanted, mould.query))
-            if entry.splits and self._plan.apart:
-                single = self._held.apart(template, entry.splits)
-                if not single:
-                    yield self._held_out(mould, entry.splits)
-                entry.splits = single
-            entry.most = entry.distinct = _ENDLESS
-            if template.kind != "world":
-                entry.most = _draw(self._given, mould, entry).count
-                entry.distinct = mould.distinct - template.of_sample
-            entry.done = not entry.splits
+    def fill_templates(self) -> Iterator[Sifted]:
+        """The rows of templates of this pass."""
+        for number, rows, fallen in in_processes(_fill, self._fillings(), self._processes):
+            source = self._templates[number]
+            for row in rows:
+                yield from self._take(source, row)
+            for sample, findings in fallen:
+                yield from self._reject(source, sample, findings)
 
-    def _held_out(self, mould: TemplateRenderer, splits: Sequence[Split]) -> Rejected:
-        template = mould.template
-        others = ", ".join(self._held.elsewhere(template, splits))
-        detail = f"{' + '.join(template.combination)} are called together in {others} already."
-        finding = Finding(check="apart", reason=Reason.COMBINATION_HELD_OUT, detail=detail)
-        sample = mould.sample((0,) * len(template.choices), template.id, self._given.recipe.seed)
-        return Rejected.of(
-            sample, self._given.stage, [finding], id=template.id, provenance=sample.provenance
+    def _fillings(self) -> Iterator[_Filling]:
+        recipe = self._given.recipe
+        lines = iter(self._given.earlier("templates"))
+        for number, (line, source) in enumerate(zip(lines, self._templates, strict=True)):
+            # One that has few rows lists them again, so that the next ones are among them.
+            again = source.before if source.before + source.share <= _LISTED else 0
+            parts = -(-source.share // ROWS)
+            for part in range(parts):
+                self._given.rows.check()
+                count = -(-(source.share + again) // parts)
+                yield _Filling(number, line, recipe, source.before - again, count, part, parts)
+
+    def play_scripts(self) -> Iterator[Sifted]:
+        """The rows of scripts of this pass."""
+        sources = {s.id: s for _, _, found in self._worlds for s in found.values()}
+        for rows, fallen in in_processes(_play, self._plays(), self._processes):
+            for row in rows:
+                yield from self._take(sources[row.name.rpartition("-x")[0]], row)
+            for sample, findings in fallen:
+                name = sample["dialogue"]["query"]["id"]
+                yield from self._reject(sources[name.rpartition("-x")[0]], sample, findings)
+
+    def _plays(self) -> Iterator[_Playing]:
+        recipe = self._given.recipe
+        for draw, kinds, sources in self._worlds:
+            wanted = {place: source.share for place, source in sources.items() if source.share}
+            begin = {place: (source.id, source.number) for place, source in sources.items()}
+            for source in sources.values():
+                source.number += source.share
+
+            def named(chance: Chance, begin: dict[int, tuple[str, int]] = begin) -> str:
+                source, number = begin[chance.script]
+                return f"{source}-x{number + chance.use:06d}"
+
+            needs = script_needs(recipe, draw, wanted, self._apis, kinds, named)
+            world = draw.world.model_dump_json()
+            for batch in batches(needs if wanted else (), NEEDS):
+                self._given.rows.check()
+                yield _Playing(world, batch, recipe)
+
+    def _take(self, source: _Source, row: _Made) -> Iterator[Sifted]:
+        """A row that is wanted and new, with its number."""
+        if source.made - source.before >= source.share or row.mark in self._marks:
+            return
+        if self._index and (findings := contamination_of(json.loads(row.line), self._index)):
+            # Such a row falls, also where samples are flagged: there are others.
+            yield from self._reject(source, json.loads(row.line), findings)
+            return
+        self._marks.add(row.mark)
+        source.made += 1
+        if row.name:
+            yield row.line
+            return
+        name = json.dumps(f"{source.id}-x{source.number:06d}", ensure_ascii=False)
+        source.number += 1
+        yield row.line.replace(_SLOTTED, name.encode(), 1)
+
+    def _reject(
+        self, source: _Source, sample: JsonObject, findings: Sequence[Finding]
+    ) -> Iterator[Rejected]:
+        """A row with what was found of it, of the first that fell."""
+        if source.fell < KEPT:
+            name = f"{source.id}-r{source.number:06d}-{source.fell}"
+            source.fell += 1
+            sample["dialogue"]["query"]["id"] = name
+            share = sample["provenance"]
+            yield Rejected.of(sample, STAGE, findings, id=name, provenance=share)
+
+
+def _source(line: JsonObject) -> _Source:
+    template = Template.model_validate(line)
+    rows = TemplateRenderer(template).distinct - (template.kind == "mined")
+    return _Source(template.id, " ".join(template.combination), rows)
+
+
+def _mark(need: JsonObject, words: str) -> int:
+    """Eight bytes for what a row calls and says."""
+    return hashed(f"{signature(need['intent'])}\0{words}")
+
+
+class _Made(NamedTuple):
+    """An accepted row: its mark, its line, and its id, where it has one already."""
+
+    mark: int
+    line: bytes
+    name: str = ""
+
+
+Fallen: TypeAlias = list[tuple[JsonObject, tuple[Finding, ...]]]
+"""Samples that the certain checks object to."""
+
+
+class _Filling(NamedTuple):
+    """A task: rows of a template, part of those that are drawn after so many others."""
+
+    number: int  # of the template
+    line: bytes
+    recipe: Recipe
+    at: int
+    size: int
+    part: int
+    parts: int
+
+
+def _fill(task: _Filling) -> tuple[int, list[_Made], Fallen]:
+    template, recipe = Template.model_validate_json(task.line), task.recipe
+    renderer, plan = TemplateRenderer(template, recipe.seed), recipe.splits
+    assert recipe.expand
+    wanted = set(recipe.expand.splits) & ({template.split} if template.split else set(Split))
+    rng = rng_for(recipe.seed, STAGE, template.id, task.at)
+    rows, fallen, vain = list[_Made](), Fallen(), 0
+    for row in renderer.drawn(rng, _DRAWS * (task.size + ROWS), task.part, task.parts):
+        if len(rows) == task.size or vain == VAIN:
+            break
+        sample = renderer.sample(row)
+        need = sample["dialogue"]["query"]
+        split = split_of(plan, need)
+        if split not in wanted or stray(plan, need, split):
+            continue
+        if findings := inspect(renderer.dialogue(sample)):
+            vain += 1
+            fallen += [(sample, findings)] if len(fallen) < KEPT else []
+        else:
+            vain = 0
+            rows.append(_Made(_mark(need, compared(sample)), to_line(sample)))
+    return task.number, rows, fallen
+
+
+class _Playing(NamedTuple):
+    """A task: needs of scripts of one world, which is given as JSON."""
+
+    world: str
+    needs: list[Need]
+    recipe: Recipe
+
+
+@lru_cache(maxsize=64)
+def _machine(world: str) -> Machine:
+    return Machine(World.model_validate_json(world).spec)
+
+
+def _play(task: _Playing) -> tuple[list[_Made], Fallen]:
+    return asyncio.run(_played(task, _machine(task.world)))
+
+
+async def _played(task: _Playing, machine: Machine) -> tuple[list[_Made], Fallen]:
+    """The scripts in their states, played by the agents as in any run without a model."""
+    rows, fallen, recipe = list[_Made](), Fallen(), task.recipe
+    finder = Finder(recipe.search.model_copy(update={"embeddings": None}))
+    model = cast(Model, SimpleNamespace(endpoint=Endpoint(base_url=NO_MODEL)))
+    for need in task.needs:
+        assert need.setting
+        seed = seed_for(recipe.seed, STAGE, need.id)
+        worded = await query.run(need, Job(STAGE, "query", need.id, seed, model))
+        asked = cast(Query, worded.accepted[0])
+        session = WorldSession(machine, need.setting, moment_of(asked))
+        environment = simulator.Environment(
+            search=finder.search,
+            executor=session,
+            shorten=lambda r, s: compress(r, s, recipe.observation_tokens),
         )
-
-    def make(self) -> Iterator[Sifted]:
-        """One pass over the templates, each of which makes its share."""
-        shares = even(self.wanted, [entry.left for entry in self.entries])
-        plays = any(entry.most == _ENDLESS for entry in self.entries)
-        states = (
-            self._worlds.settle(
-                (template, share)
-                for template, share in zip(self._read(), shares, strict=True)
-                if share and template.kind == "world"
-            )
-            if plays
-            else {}
-        )
-        for template, entry, share in zip(self._read(), self.entries, shares, strict=True):
-            if not share:
-                continue
-            before = entry.made
-            if template.kind == "world":
-                yield from self._play(template, entry, share, states.get(template.id, []))
+        job = Job(STAGE, "simulator", need.id, seed, model)
+        played = await simulator.run(asked, job, environment)
+        for fell in played.rejected:  # no search finds what is to be called
+            sample = _sample(Dialogue.model_validate(fell.record), recipe.seed)
+            fallen.append((sample, fell.findings))
+        for dialogue in cast(tuple[Dialogue, ...], played.accepted):
+            sample = _sample(dialogue, recipe.seed)
+            if findings := inspect(dialogue, world=machine):
+                fallen.append((sample, findings))
             else:
-                maker = _Maker(self._given, TemplateRenderer(template), entry, share)
-                yield from maker.work(self._held, self._index)
-            self.wanted -= entry.made - before
-
-    def _play(
-        self, template: Template, entry: _Entry, share: int, states: Sequence[Chance]
-    ) -> Iterator[Sifted]:
-        """Rows of a script in these states. Told where it has run dry: no more states fit it, or
-        in none of them it says anything new."""
-        rows, before = self._worlds.of(template), entry.made
-        for start in range(0, len(states), AT_ONCE):
-            self._given.rows.check()
-            mould = TemplateRenderer(rows.drawn(states[start : start + AT_ONCE]))
-            count, first = len(mould.template.choices[0].rows), entry.first + entry.made
-            part = _Entry(entry.splits, count, count - 1, first=first, done=False)
-            maker = _Maker(self._given, mould, part, count - 1, rows.machine)
-            yield from maker.work(self._held, self._index)
-            entry.made += part.made
-        entry.done = len(states) < share or entry.made == before
-        if entry.done:
-            detail = (
-                f"{counted(entry.made, 'row')} of the script {rows.name} in {rows.tried:,} "
-                "states: no other fits it and says anything new."
-            )
-            why = Finding(check="states", reason=Reason.NOTHING_TO_DRAW, detail=detail)
-            own = template.provenance
-            yield Rejected.of(rows.sample, self._given.stage, [why], id=template.id, provenance=own)
+                mark = _mark(sample["dialogue"]["query"], compared(sample))
+                rows.append(_Made(mark, to_line(sample), need.id))
+    return rows, fallen
 
 
-def _draw(given: StageInput, mould: TemplateRenderer, entry: _Entry) -> RowDraw:
-    """The same rows in the same order in every pass."""
-    rng = rng_for(given.recipe.seed, given.stage, mould.template.id, entry.first)
-    return RowDraw(mould, RowSplits(mould, given.recipe.splits), entry.splits, rng)
-
-
-class _Maker:
-    """Makes rows of one template."""
-
-    def __init__(
-        self,
-        given: StageInput,
-        mould: TemplateRenderer,
-        entry: _Entry,
-        share: int,
-        world: Machine | None = None,
-    ) -> None:
-        seed = given.recipe.seed
-        self._given, self._mould, self._entry, self._share = given, mould, entry, share
-        number, spare = entry.first + entry.made, (entry.left - share) // _SPARED
-        self._checker = Checker(mould, given.stage, seed, share, spare, number, world)
-        self._draw = _draw(given, mould, entry)
-        self._made: dict[Split, _Made] = {}
-        self._contaminated = 0
-
-    def work(self, held: HeldApart, index: BenchmarkIndex | None) -> Iterator[Sifted]:
-        entry, draws, whole = self._entry, 0, False
-        while (need := self._share - self._count) > 0 and not entry.done:
-            self._given.rows.check()
-            # A small draw first: what is learned of it makes the next ones quick.
-            size = min(_AT_ONCE if draws else _AT_FIRST, max(64, 2 * need))
-            drawn = self._draw.rows(entry.at, size, self._checker.passes_over)
-            self._take(drawn, held, index, min(entry.at + size, entry.most))
-            draws += size
-            if self._checker.whole and not whole:
-                whole = True
-                for made in self._made.values():
-                    made.rows = [
-                        row
-                        for row, looked in zip(made.rows, made.inspected, strict=True)
-                        if looked or self._checker.accepts(row)
-                    ]
-                    made.inspected = bytearray([1] * len(made.rows))
-            yield from self._checker.rejected
-            self._checker.rejected.clear()
-            tired = draws > _PATIENCE + _DRAWS * self._share
-            most = entry.made + self._count >= entry.distinct
-            vain = self._contaminated > _VAIN + self._count
-            ended = entry.at >= entry.most or most
-            entry.done = ended or tired or vain or self._checker.hopeless
-        entry, template = self._entry, self._mould.template
-        kept, moved = _without(template, self._checker.dropped)
-        for split in Split:
-            made = self._made.get(split, _Made())
-            for start in range(0, len(made.rows), ROWS):
-                rows = made.rows[start : start + ROWS]
-                first = entry.first + entry.made
-                yield record_line(
-                    Expansion.model_construct(
-                        id=f"{template.id}-e{first:06d}",
-                        template=kept,
-                        split=split,
-                        first=first,
-                        rows=tuple(
-                            tuple(places[p] for places, p in zip(moved, row, strict=True))
-                            for row in rows
-                        )
-                        if self._checker.dropped
-                        else tuple(rows),
-                        inspected=sum(made.inspected[start : start + ROWS]),
-                    )
-                )
-                entry.made += len(rows)
-
-    @property
-    def _count(self) -> int:
-        return sum(len(made.rows) for made in self._made.values())
-
-    def _take(
-        self, drawn: Iterable[DrawnRow], held: HeldApart, index: BenchmarkIndex | None, end: int
-    ) -> None:
-        """Take what is accepted, until there are enough; the next draw goes on after that."""
-        fresh = []
-        for each in drawn:
-            if each.mark not in held.marks:
-                held.marks.add(each.mark)
-                fresh.append(each)
-        need = self._share - self._count
-        verdicts, checker = self._checker.accepted([each.row for each in fresh]), self._checker
-        for place, each in enumerate(fresh):
-            if not need:
-                held.marks.difference_update(left.mark for left in fresh[place:])
-                self._entry.at = each.place
-                return
-            if next(verdicts) and not self._is_contaminated(each.row, index):
-                made = self._made.setdefault(each.split, _Made())
-                made.rows.append(each.row)
-                made.inspected.append(checker.looked)
-                need -= 1
-            else:
-                held.marks.discard(each.mark)  # it may be said again, with other results
-        self._entry.at = end
-
-    def _is_contaminated(self, row: Row, index: BenchmarkIndex | None) -> bool:
-        """Whether a benchmark holds a row too. Such a row falls, also where samples are flagged:
-        there are others."""
-        if index is None:
-            return False
-        sample = json.loads(self._mould.sample_text(row, "row", 0))
-        findings = contamination_of(sample, index)
-        if findings:
-            self._contaminated += 1
-            self._checker.reject(row, findings)
-        return bool(findings)
-
-
-def _without(
-    template: Template, dropped: set[tuple[int, int]]
-) -> tuple[Template, list[dict[int, int]]]:
-    """A template without values that were rejected, and where the others stand now."""
-    choices, moved = [], []
-    for number, choice in enumerate(template.choices):
-        places = [p for p in range(len(choice.rows)) if (number, p) not in dropped]
-        moved.append({place: new for new, place in enumerate(places)})
-        rows = tuple(choice.rows[place] for place in places) or choice.rows[:1]
-        choices.append(choice.model_copy(update={"rows": rows}))
-    return template.model_copy(update={"choices": tuple(choices)}), moved
+def _sample(dialogue: Dialogue, seed: int) -> JsonObject:
+    """A dialogue of a script as a row, as JSON."""
+    parents = (dialogue.query.id.rpartition("-x")[0],)
+    share = Provenance(stage=STAGE, agent="", model="", seed=seed, parents=parents)
+    asked = dialogue.query.model_copy(update={"provenance": ()})
+    bare = dialogue.model_copy(update={"query": asked, "provenance": ()})
+    return Sample(dialogue=bare, verdict=Verdict(), provenance=(share,)).model_dump(mode="json")

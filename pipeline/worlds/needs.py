@@ -190,19 +190,35 @@ def _draw_scripts(
 ) -> Iterator[Need]:
     """Needs with their words: rows of scripts."""
     for draw, wanted in zip(draws, parted(recipe, plan, draws), strict=True):
-        own = [api for api in known if api.source.reference == draw.world.name]
-        chances = draw.chances(wanted, partial(draw.wants, plan))
-        kinds = Abilities(recipe, draw)
-        for number, same in groupby(chances, key=lambda chance: chance.state):
-            now, state = draw.start(number)
-            for chance in same:
-                row = draw.play(chance, now, state)
-                assert row is not None  # it was drawn before, from the same seed
-                name = f"{draw.world.name}-{recipe.seed}-{chance.script:03d}-{chance.use:02d}"
-                script = draw.scripts[chance.script]
-                scenario = scenario_of(script, row, draw.machine)
-                more = (scenario, name, own, known, kinds.of(row, script.searches))
-                yield _need(recipe, draw, row, *more)
+        begin = f"{draw.world.name}-{recipe.seed}"
+
+        def named(chance: Chance, begin: str = begin) -> str:
+            return f"{begin}-{chance.script:03d}-{chance.use:02d}"
+
+        yield from script_needs(recipe, draw, wanted, known, Abilities(recipe, draw), named)
+
+
+def script_needs(
+    recipe: Recipe,
+    draw: WorldDraw,
+    wanted: Mapping[int, int],
+    known: Sequence[Api],
+    kinds: Abilities,
+    name: Callable[[Chance], str],
+) -> Iterator[Need]:
+    """Needs with their words: so many rows of scripts, in states that were not drawn before."""
+    plan = recipe.played or WorldPlan()
+    own = [api for api in known if api.source.reference == draw.world.name]
+    chances = draw.chances(wanted, partial(draw.wants, plan))
+    for number, same in groupby(chances, key=lambda chance: chance.state):
+        now, state = draw.start(number)
+        for chance in same:
+            row = draw.play(chance, now, state)
+            assert row is not None  # it was drawn before, from the same seed
+            script = draw.scripts[chance.script]
+            scenario = scenario_of(script, row, draw.machine)
+            more = (scenario, name(chance), own, known, kinds.of(row, script.searches))
+            yield _need(recipe, draw, row, *more)
 
 
 def written_by_model(recipe: Recipe) -> bool:

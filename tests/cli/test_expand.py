@@ -32,7 +32,7 @@ def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_rows_are_added_to_a_dataset(outputs: Path) -> None:
     """As its next version; the same command adds nothing more."""
     ran = call("expand", "toy", "--rows", 4, *HERE, outputs)
-    assert "Adding 4 rows of templates, for toy/1.0.0: run toy-" in ran.stderr
+    assert "Adding 4 rows, for toy/1.0.0: run toy-" in ran.stderr
     assert "New version: toy/1.1.0" in ran.stdout
     again = call("expand", "--rows", 4, "toy", *HERE, outputs)
     assert "Published before, unchanged: toy/1.1.0" in again.stdout
@@ -49,10 +49,10 @@ def test_instructions_are_added_to_a_dataset(outputs: Path) -> None:
 
 def test_instructions_of_one_split(outputs: Path) -> None:
     """`--split` is kept in the recipe, and so is what else was asked for."""
-    ran = call("expand", "toy", "--split", "validation", "--apart", "--no-mine", *HERE, outputs)
+    ran = call("expand", "toy", "--split", "validation", "--no-mine", *HERE, outputs)
     assert ran.exit_code == 0, ran.output
     run = next((outputs / "runs").glob("*/expanded")).parent / "recipe.yaml"
-    assert all(x in run.read_text() for x in ("- validation", "apart: true", "mine: false"))
+    assert all(x in run.read_text() for x in ("- validation", "mine: false"))
 
 
 def test_mistakes_are_told_with_what_there_is(outputs: Path) -> None:

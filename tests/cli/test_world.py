@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from support import lending, toys
 from support.author import Author
-from support.commands import call, shop
+from support.commands import call
 from typer.testing import CliRunner
 
 from toolloom.cli import app
@@ -115,133 +112,6 @@ def test_a_task_is_shown_with_its_solution() -> None:
     state, _, task = result.output.partition("User (ask)")
     assert "members, 7 rows" in state
     assert " → " in task or "not " in task
-
-
-@pytest.fixture(scope="module")
-def worded(built_once: Callable[..., Path]) -> Path:
-    """Outputs with a version whose dialogues a model worded for tasks."""
-    return built_once("worded", lending.worded)
-
-
-def copied_run(worded: Path, outputs: Path) -> Path:
-    """The run of that version, in other outputs, to be changed."""
-    (run,) = (worded / "runs").iterdir()
-    return Path(shutil.copytree(run, outputs / "runs" / run.name))
-
-
-@pytest.mark.parametrize("name", ["worded", "latest"])
-def test_dialogues_become_scripts_that_can_be_proved(
-    worded: Path, tmp_path: Path, name: str
-) -> None:
-    """Of a version or a run: how many of how many, why not the others, who wrote them; nothing is
-    added twice. What is written plays beside its world."""
-    (tmp_path / "library.yaml").write_bytes(LIBRARY.read_bytes())
-    file = tmp_path / "library.scripts.yaml"
-    told = ("world", "scripts", name, "--outputs", worded, "--to", file)
-    result = call(*told)
-    assert result.exit_code == 0, result.output
-    scripts = yaml.safe_load(file.read_text())
-    assert scripts and {each["written"] for each in scripts} == {"model large"}
-    counts = f"{len(scripts)} of 8 dialogues became scripts; no model was asked."
-    assert counts in " ".join(result.output.split())
-    sheet = file.with_suffix(".proof.txt").read_text()
-    assert sheet.count("# library-") == len(scripts) == sheet.count("written by model large")
-    assert 2 * len(scripts) <= sheet.count("[202") <= 3 * len(scripts)  # of three states
-    before = file.read_bytes()
-    assert "0 added" in call(*told).output and file.read_bytes() == before
-    proof = call("world", "proof", tmp_path / "library.yaml", "-n", "1")
-    assert proof.output.count("# worded") == 0 and proof.output.count("# library-") == len(scripts)
-
-
-def test_a_model_is_asked_once_a_script(worded: Path, tmp_path: Path) -> None:
-    """What it adds is in the script, if it can be read and holds there; else it is told."""
-    asked: list[str] = []
-
-    def answer(body: Any) -> Any:
-        asked.append(body["messages"][-1]["content"])
-        return {"conditions": ["hour(now) >= 0", "import os", "hour(now) > 30"]}
-
-    file, recipe = tmp_path / "library.scripts.yaml", tmp_path / "asked.yaml"
-    with (server := FakeServer(answer)).serve_in_thread():
-        model = f"{{base_url: {server.base_url}, model: large}}"
-        recipe.write_text(f"name: asked\nmodel: {model}\n")
-        result = call(
-            *("world", "scripts", "worded", "--outputs", worded, "--recipe", recipe),
-            *("--world", "library", "--to", file),
-        )
-    assert result.exit_code == 0, result.output
-    scripts = yaml.safe_load(file.read_text())
-    assert len(asked) >= len(scripts) > 0 and len(set(asked)) == len(asked)
-    assert all({"need": "hour(now) >= 0"} in each["turns"] for each in scripts)
-    assert "hour(now) > 30" not in file.read_text() and "import os" not in file.read_text()
-    assert result.output.count("left out") >= 2 * len(scripts)
-
-
-@pytest.mark.parametrize("answer", ["I would rather not.", {"conditions": ["x" * 90_000]}])
-def test_a_script_needs_no_answer_of_the_model(worded: Path, tmp_path: Path, answer: Any) -> None:
-    """One that cannot be used takes no script away, and is told in a line; only what the model
-    gave is counted."""
-    file, recipe = tmp_path / "library.scripts.yaml", tmp_path / "asked.yaml"
-    with (server := FakeServer(lambda body: answer)).serve_in_thread():
-        model = f"{{base_url: {server.base_url}, model: large}}"
-        recipe.write_text(f"name: asked\nmodel: {model}\n")
-        asked = call(
-            *("world", "scripts", "worded", "--outputs", worded, "--to", file, "--recipe", recipe),
-        )
-    assert asked.exit_code == 0, asked.output
-    assert "of their conditions the model gave 0." in " ".join(asked.output.split())
-    told = asked.output.count("gave no conditions:") + asked.output.count("left out, as it cannot")
-    assert told >= len(yaml.safe_load(file.read_text())) > 0
-    assert len(asked.output) < 20_000
-
-
-def test_rows_outside_of_worlds_give_no_scripts(worded: Path, tmp_path: Path) -> None:
-    """They stand beside others, and a dataset may have no others."""
-    run = copied_run(worded, tmp_path)
-    for file in run.glob("*/accepted.jsonl"):
-        rows = [json.loads(line) for line in file.read_text().splitlines()]
-        if rows and "dialogue" in rows[0]:
-            del rows[0]["dialogue"]["query"]["setting"]
-            file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    told = ("world", "scripts", run.name, "--outputs", tmp_path, "--to", tmp_path / "x.yaml")
-    assert "of 7 dialogues became scripts" in " ".join(call(*told).output.split())
-    plain = shop(tmp_path / "plain", [("train", toys.sample())])
-    for world in ((), ("--world", "library")):
-        result = call("world", "scripts", "shop", "--outputs", plain, *world)
-        assert result.exit_code == 2 and "has no worlds" in result.output
-
-
-def test_a_file_that_cannot_be_added_to_is_told_first(worded: Path, tmp_path: Path) -> None:
-    """Before the model is asked anything: a world, a folder, a place where no file can be."""
-    (tmp_path / "library.yaml").write_bytes(LIBRARY.read_bytes())
-    asked: list[Any] = []
-    recipe = tmp_path / "asked.yaml"
-    with (server := FakeServer(asked.append)).serve_in_thread():
-        recipe.write_text(f"name: a\nmodel: {{base_url: {server.base_url}, model: large}}\n")
-        for file in (tmp_path / "library.yaml", tmp_path, tmp_path / "library.yaml" / "x.yaml"):
-            result = call(
-                *("world", "scripts", "worded", "--outputs", worded, "--to", file),
-                *("--recipe", recipe),
-            )
-            assert result.exit_code == 2, result.output
-    assert not asked and (tmp_path / "library.yaml").read_bytes() == LIBRARY.read_bytes()
-
-
-def test_a_damaged_world_of_a_run_is_told(worded: Path, tmp_path: Path) -> None:
-    """With its file and line, as all that is damaged."""
-    run = copied_run(worded, tmp_path)
-    (run / "worlds" / "accepted.jsonl").write_text('{"name": 7}\n')
-    result = call("world", "scripts", run.name, "--outputs", tmp_path)
-    assert result.exit_code == 2 and "line 1: is damaged" in " ".join(result.output.split())
-
-
-def test_what_has_no_dialogues_of_tasks_is_told(worded: Path) -> None:
-    """A name that is none, a world that is none."""
-    assert (
-        "no such value"
-        in call("world", "scripts", "worded", "--outputs", worded, "--world", "x").output
-    )
-    assert call("world", "scripts", "nowhere", "--outputs", worded).exit_code == 2
 
 
 def written(home: Path, author: Author, *more: Any) -> Any:

@@ -11,7 +11,6 @@ from support import growing_dataset, toys
 from support.growing_dataset import published as of
 
 from toolloom.pipeline.dataset.report import count
-from toolloom.pipeline.dataset.unfold import accepted
 from toolloom.pipeline.growth import is_expanded, parsed_plan, plan_extension, plan_regeneration
 from toolloom.pipeline.run import Made, make_dataset, run
 from toolloom.pipeline.stage import Stage, StageInput
@@ -100,7 +99,7 @@ async def test_a_run_makes_what_its_recipe_asks(tmp_path: Path) -> None:
     asked = recipe(expand={"rows": 5}, rewrite={"votes": 0})
     made = await make(tmp_path, asked)
     counts, folder = made.summary.counts, RunFolder(Path(made.summary.path))
-    assert counts.accepted == counts.samples + 5 == sum(1 for _ in accepted(folder))
+    assert counts.accepted == counts.samples + 5 == sum(1 for _ in folder.rows())
     assert counts.samples == sum(1 for _ in folder.samples())
     assert (counts.expanded, counts.templates) == (5, 5)
     assert counts.levels["api"].accepted + counts.levels["api"].rejected == counts.samples

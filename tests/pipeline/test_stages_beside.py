@@ -7,7 +7,6 @@ import pytest
 from support import growing_dataset, toys
 
 from toolloom.pipeline.dataset.report import count
-from toolloom.pipeline.dataset.unfold import accepted
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import preview, run, segments
@@ -96,7 +95,7 @@ async def test_a_run_under_way_shows_what_there_is(tmp_path: Path) -> None:
     summary = await run(recipe, outputs=tmp_path, stages=WITH_BESIDE)
     folder = RunFolder(Path(summary.path))
     (folder.stage("expanded").path / "done.json").unlink()
-    assert (count(folder).accepted, sum(1 for _ in accepted(folder))) == (17, 17)
+    assert (count(folder).accepted, sum(1 for _ in folder.rows())) == (17, 17)
     (folder.stage("rewritten").path / "done.json").unlink()
     assert count(folder).instructions == 0
 

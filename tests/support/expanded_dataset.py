@@ -15,9 +15,9 @@ from toolloom.pipeline.store.files import Rows, record_line, to_line, write_line
 from toolloom.schemas import (
     Api,
     Choice,
-    Expansion,
     JsonObject,
     Rejected,
+    Sample,
     Scenario,
     Template,
     marker,
@@ -129,8 +129,8 @@ def given(
     )
 
 
-def parted(found: list[Sifted]) -> tuple[list[Expansion], list[Rejected]]:
-    """Expansions and rejects of a stage."""
+def parted(found: list[Sifted]) -> tuple[list[Sample], list[Rejected]]:
+    """Rows and rejects of a stage."""
     lines = [each for each in found if isinstance(each, bytes)]
     fell = [each for each in found if isinstance(each, Rejected)]
-    return [Expansion.model_validate_json(line) for line in lines], fell
+    return [Sample.model_validate_json(line) for line in lines], fell

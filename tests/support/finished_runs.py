@@ -14,14 +14,13 @@ from toolloom.pipeline.stage import Stage, planned_stage
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run import RunFolder
 from toolloom.pipeline.store.version import Version
+from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.schemas import (
     FINISH,
     Choice,
-    Expansion,
     Extension,
     Granularity,
     Instruction,
-    Need,
     Recipe,
     Rejected,
     Sample,
@@ -33,8 +32,8 @@ from toolloom.schemas import (
     marker,
 )
 
-TEMPLATES = Stage("templates", "query", Need, Template, beside=True)
-EXPANDED = Stage("expanded", "", Template, Expansion, beside=True)
+TEMPLATES = Stage("templates", "", Sample, Template, beside=True)
+EXPANDED = Stage("expanded", "", Template, Sample, beside=True)
 REWRITTEN = Stage("rewritten", "rewriter", Seed, Instruction, beside=True)
 CITIES = ("Zürich", "Bern", "Genève", "Chur", "Olten")
 
@@ -59,18 +58,14 @@ def template(of: Sample | None = None, old: str = "Zürich", new: Sequence[str] 
     )
 
 
-def expansion(
-    of: Template | None = None, rows: Sequence[int] = (1, 2, 3), split: Split = Split.TRAIN
-) -> Expansion:
+def expanded(of: Template | None = None, rows: Sequence[int] = (1, 2, 3)) -> list[Sample]:
+    """Rows of a template with one choice, numbered from 0."""
     made = of or template()
-    return Expansion(
-        id=f"{made.id}-{split}-0",
-        template=made,
-        split=split,
-        first=0,
-        rows=tuple((row,) for row in rows),
-        inspected=1,
-    )
+    renderer = TemplateRenderer(made)
+    return [
+        Sample.model_validate(renderer.sample((row,), f"{made.id}-x{number:06d}"))
+        for number, row in enumerate(rows)
+    ]
 
 
 def instruction(
@@ -98,20 +93,20 @@ def run(
     outputs: Path,
     recipe: Recipe,
     samples: Iterable[Sample] = (),
-    expansions: Iterable[Expansion] = (),
+    rows: Iterable[Sample] = (),
     instructions: Iterable[Instruction] = (),
     rejected: Iterable[Rejected] = (),
 ) -> RunFolder:
-    """A finished run with the records given; `rejected` fell in `rewritten`."""
-    grown = [*expansions]
+    """A finished run with the records given, `rows` of templates among them; `rejected` fell in
+    `rewritten`."""
     folder = RunFolder(outputs / "runs" / recipe.run_id)
     given = recipe.extend is not None
     stages = (toys.TESTED, TEMPLATES, EXPANDED, REWRITTEN)
     folder.open(recipe, [planned_stage(s, given=given and s is toys.TESTED) for s in stages])
     made: dict[str, Iterable[Any]] = {
         "tested": samples,
-        "templates": {e.template.id: e.template for e in grown}.values(),
-        "expanded": grown,
+        "templates": [template()] if rows else (),
+        "expanded": rows,
         "rewritten": instructions,
     }
     for stage in stages:
@@ -145,7 +140,7 @@ def published(tmp_path: Path, *samples: Sample) -> Published:
 
 
 REWRITE = {"rewrite": {"coarse": 0.5}}
-GROWN = {"expansions": [expansion()], "instructions": levels()}
+GROWN = {"rows": expanded(), "instructions": levels()}
 
 
 def more(outputs: Path, before: Version | Published, seed: int = 1, **made: Any) -> Published:

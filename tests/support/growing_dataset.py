@@ -11,18 +11,17 @@ from typing import Any, Literal
 
 from support import finished_runs, toys
 from toolloom.pipeline.curation import duplicates
-from toolloom.pipeline.dataset.unfold import unfolded
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.growth import plan_growth
 from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.files import record_line
+from toolloom.pipeline.store.files import record_line, to_line
 from toolloom.pipeline.store.version import Version
+from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.schemas import (
     Domain,
     EndpointDown,
-    Expansion,
     Granularity,
     Instruction,
     JsonObject,
@@ -35,7 +34,6 @@ from toolloom.schemas import (
     Rejected,
     Sample,
     Seed,
-    Split,
     Step,
     Template,
 )
@@ -134,11 +132,11 @@ def template(sample: JsonObject) -> Template:
     return made.model_copy(update={"provenance": (toys.share("templates", made.id),)})
 
 
-def gather_templates(given: StageInput) -> Iterator[Record]:
+def gather_templates(given: StageInput) -> Iterator[Sifted]:
     """Of every sample a template, but of the first."""
     for number, (_, sample) in enumerate(given.rows.objects()):
         if number:
-            yield template(sample)
+            yield record_line(template(sample))
         else:
             yield Rejected(
                 id=sample["dialogue"]["query"]["id"],
@@ -150,10 +148,6 @@ def gather_templates(given: StageInput) -> Iterator[Record]:
             )
 
 
-async def pass_on(record: Template | Rejected, context: Context) -> Outcome:
-    return Outcome((), (record,)) if isinstance(record, Rejected) else Outcome((record,))
-
-
 def expand(given: StageInput) -> Iterator[Sifted]:
     """A row of each template, as long as more are wanted; the next city where one is published."""
     assert given.recipe.expand
@@ -163,17 +157,7 @@ def expand(given: StageInput) -> Iterator[Sifted]:
             return
         made = Template.model_validate(line)
         first = sum(name.startswith(f"{made.id}-x") for name in known)
-        row = Expansion(
-            id=f"{made.id}-x{first}",
-            template=made,
-            split=Split.TRAIN,
-            first=first,
-            rows=((1 + first,),),
-            inspected=1,
-        )
-        (sample,) = unfolded(row, 0)
-        split = split_of(given.recipe.splits, sample["dialogue"]["query"])
-        yield record_line(row.model_copy(update={"split": split}))
+        yield to_line(TemplateRenderer(made).sample((1 + first,), f"{made.id}-x{first:06d}"))
 
 
 def gather_seeds(given: StageInput) -> Iterator[Record]:
@@ -208,7 +192,7 @@ async def tell(seed: Seed, context: Context) -> Outcome:
 
 
 TOYS: dict[str, dict[str, Any]] = {
-    "templates": {"work": pass_on, "feed": gather_templates},
+    "templates": {"sift": gather_templates},
     "expanded": {"sift": expand},
     "rewritten": {"work": tell, "feed": gather_seeds},
 }

@@ -88,6 +88,6 @@ def worded(folder: Path) -> None:
             "model": {"base_url": server.base_url, "model": "large"},
             "worlds": {"words": "model", "rows": 8, "per_script": 5},
             "tester": {"votes": 0},
-            "expand": {"rows": 6, "ask": False},
+            "expand": {"rows": 6},
         }
         run_recipe(recipe(name="worded", **told), folder)

@@ -12,7 +12,7 @@ from typing import Any
 from support import conversations
 from support.conversations import fields
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.unfold import TemplateRenderer
+from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.schemas import (
@@ -88,15 +88,16 @@ def bare(row: JsonObject) -> JsonObject:
 def first_row(made: Template) -> JsonObject:
     """The sample that the original values give."""
     row = [0] * len(made.choices)
-    return TemplateRenderer(made).sample(row, made.id, 0).model_dump(mode="json")
+    return TemplateRenderer(made).sample(tuple(row), made.id)
 
 
 def accepted(made: Template, count: int, seed: int = 0) -> tuple[int, list[str]]:
     """How many of some random rows the certain checks accept, and what they say of the others."""
     rng, mould, said = random.Random(seed), TemplateRenderer(made), list[str]()
     for _ in range(count):
-        row = [rng.randrange(len(choice.rows)) for choice in made.choices]
-        said += [f"{made.id}: {f.detail}" for f in inspect(mould.sample(row, "x", 0).dialogue)[:1]]
+        row = tuple(rng.randrange(len(choice.rows)) for choice in made.choices)
+        dialogue = mould.dialogue(mould.sample(row, "x"))
+        said += [f"{made.id}: {f.detail}" for f in inspect(dialogue)[:1]]
     return count - len(said), said
 
 

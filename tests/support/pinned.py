@@ -325,7 +325,7 @@ def make_datasets(house: House) -> None:
     house.make("run-executed.txt", "run executed.yaml")
     house.tell("told/validate.txt", "validate played.yaml")
     house.tell("told/validate-executed.txt", "validate executed.yaml")
-    written = "expand executed --rows 30 --templates templates --no-mine --no-ask"
+    written = "expand executed --rows 30 --templates templates --no-mine"
     house.make("expand-written.txt", written)
     house.make("run-quickstart.txt", "run quickstart.yaml")
 

@@ -11,7 +11,7 @@ import pytest
 from support import conversations
 from support.conversations import fields
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.unfold import TemplateRenderer
+from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.pipeline.templates.written.files import Given, load_templates
 from toolloom.schemas import Api, Template, TemplateFileError
 
@@ -64,9 +64,10 @@ def weather(goal: str = "How is the weather in {city}?", rest: str = "") -> str:
 
 
 def messages(one: Template) -> list[Any]:
-    sample = TemplateRenderer(one).sample((0,) * len(one.choices), "x", 0)
-    assert not inspect(sample.dialogue)
-    return [*sample.dialogue.messages]
+    renderer = TemplateRenderer(one)
+    dialogue = renderer.dialogue(renderer.sample((0,) * len(one.choices)))
+    assert not inspect(dialogue)
+    return [*dialogue.messages]
 
 
 def choice(one: Template, slot: str) -> Any:

@@ -42,7 +42,7 @@ from toolloom.pipeline.templates.mining.variables import (
     variables,
 )
 from toolloom.schemas import Finding, JsonObject, Provenance, Reason, Rejected, Scenario, Split
-from toolloom.schemas.template import CLOSE, OPEN, Choice, Template, TemplateKind, marker
+from toolloom.schemas.template import CLOSE, OPEN, Choice, Template, marker
 
 _LOWER = frozenset("min minimum low lower start from begin first open opens departs".split())  # noqa: SIM905 - words
 _UPPER = frozenset("max maximum high upper end to until last close closes arrives".split())  # noqa: SIM905 - words
@@ -104,9 +104,7 @@ _MARK = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*){CLOSE}")
 _ARTICLE = re.compile(r"\b(an?)\s\Z", re.IGNORECASE)
 
 
-def mine(
-    sample: JsonObject, known: SeenValues, split: Split | None = None, kind: TemplateKind = "mined"
-) -> Template | Rejected:
+def mine(sample: JsonObject, known: SeenValues, split: Split | None = None) -> Template | Rejected:
     """A sample, as JSON, as a template; or why none of its values may vary."""
     found = survey(sample)
     if isinstance(found, Finding):
@@ -132,7 +130,7 @@ def mine(
         sample=skeleton,
         choices=tuple(_choices(pools, names, rng_for("mined", name, "ties"))),
         provenance=(Provenance(stage=STAGE, agent="", model="", seed=0, parents=(name,)),),
-    ).model_copy(update={"kind": kind, "split": split, "refused": tuple(findings)})
+    ).model_copy(update={"split": split, "refused": tuple(findings)})
 
 
 def _refused(sample: JsonObject, findings: Sequence[Finding]) -> Rejected:

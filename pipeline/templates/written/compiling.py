@@ -13,10 +13,10 @@ from typing import Any
 
 from toolloom.pipeline.checks.schema import UncheckableSchema, fits, violations
 from toolloom.pipeline.checks.transcript import shown
-from toolloom.pipeline.dataset.unfold import filled
 from toolloom.pipeline.sampling.needs import Distractors, moment
 from toolloom.pipeline.sampling.values import NoValue, rng_for
 from toolloom.pipeline.store.documents import Place, WrittenDocument, nearest
+from toolloom.pipeline.templates.filling import filled
 from toolloom.pipeline.templates.written.columns import Columns, Fields, fields_of, places
 from toolloom.pipeline.templates.written.forms import (
     CallForm,

@@ -16,11 +16,10 @@ from typing import Any
 
 from toolloom.pipeline.apis.sources import imported
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.documents import WrittenDocument, read
 from toolloom.pipeline.store.version import Version
-from toolloom.pipeline.templates.redraws import Scripts, WorldRows, script_of
+from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.pipeline.templates.written.compiling import Compiler, Scope
 from toolloom.pipeline.templates.written.forms import (
     FileForm,
@@ -42,7 +41,6 @@ from toolloom.schemas import (
     Template,
     TemplateFileError,
     World,
-    parse_recipe,
 )
 
 SUFFIXES = (".yaml", ".yml")
@@ -188,7 +186,7 @@ def _apis(form: FileForm, document: WrittenDocument) -> list[Api]:
 
 
 MOST_MINED = 1_000  # samples of a split that are read
-TRIES = 20  # draws for each row
+TRIES = 2_000  # draws of rows
 
 
 @dataclass(frozen=True)
@@ -208,7 +206,7 @@ class TemplatePreview:
 
     @property
     def possible(self) -> int:
-        """How many rows there could be; of a script of a world, how many were drawn."""
+        """How many rows there could be."""
         return math.prod(len(choice.rows) for choice in self.template.choices)
 
     @property
@@ -217,32 +215,18 @@ class TemplatePreview:
         return all(row.findings for row in self.rows)
 
 
-def preview(
-    template: Template, count: int, seed: int = 0, worlds: Sequence[World] = ()
-) -> TemplatePreview:
-    """Up to `count` different rows: the original values, then others by chance. Those of a script
-    of one of the `worlds` are drawn.
-
-    Raises TemplateMisfit.
-    """
-    machine = None
-    if template.kind == "world":
-        scripts = WorldRows(parse_recipe({"name": "preview", "seed": seed}, "a preview"), worlds)
-        states = scripts.settle([(template, count - 1)]).get(template.id, [])
-        rows_of = scripts.of(template)
-        template, machine = rows_of.drawn(states), rows_of.machine
-    mould, rng = TemplateRenderer(template), rng_for(seed, "preview", template.id)
-    sizes = [len(choice.rows) for choice in template.choices]
-    drawn = {(0,) * len(sizes): 0}  # with their numbers
-    for _ in range(count * TRIES):
-        if len(drawn) >= count:
-            break
-        drawn.setdefault(tuple(rng.randrange(size) for size in sizes), len(drawn))
+def preview(template: Template, count: int, seed: int = 0) -> TemplatePreview:
+    """Up to `count` different rows: the original values, then others by chance."""
+    renderer, rng = TemplateRenderer(template, seed), rng_for(seed, "preview", template.id)
+    rows = [(0,) * len(template.choices)]
+    rows += islice((row for row in renderer.drawn(rng, TRIES) if any(row)), count - 1)
     samples = (
-        mould.sample(row, f"{template.id}-x{number:06d}", seed) for row, number in drawn.items()
+        Sample.model_validate(renderer.sample(row, f"{template.id}-x{number:06d}"))
+        for number, row in enumerate(rows)
     )
-    rows = (PreviewRow(each, inspect(each.dialogue, world=machine)) for each in samples)
-    return TemplatePreview(template, tuple(rows))
+    return TemplatePreview(
+        template, tuple(PreviewRow(each, inspect(each.dialogue)) for each in samples)
+    )
 
 
 def apis_of(version: Version) -> list[Api]:
@@ -258,25 +242,20 @@ def apis_of(version: Version) -> list[Api]:
     return list(found.values())
 
 
-def mined(version: Version) -> Sequence[Template | Rejected]:
-    """Templates of the first samples of each split, and those that can be none."""
+def mined(version: Version) -> list[Template | Rejected]:
+    """Templates of the first samples of each split, and those that can be none; in worlds scripts
+    are played instead."""
     from toolloom.pipeline.templates.mining.mining import mine
     from toolloom.pipeline.templates.mining.survey import SeenValues
 
     made: list[Template | Rejected] = []
-    scripts = Scripts(worlds_of(version), parse_recipe({"name": "preview"}, "a preview"))
     for split in version.splits("samples"):
         samples = islice(version.samples(split), MOST_MINED)
-        dumped = [sample.model_dump(mode="json") for sample in samples]
+        dumped = [s.model_dump(mode="json") for s in samples if not s.dialogue.query.setting]
         known = SeenValues()  # of its split alone: no value crosses over
         for sample in dumped:
-            if script_of(sample) is None:
-                known.add(sample)
-        for sample in dumped:
-            if script_of(sample) is None:
-                made.append(mine(sample, known, Split(split)))
-            elif template := scripts.template(sample, Split(split)):
-                made.append(template)
+            known.add(sample)
+        made += (mine(sample, known, Split(split)) for sample in dumped)
     return made
 
 

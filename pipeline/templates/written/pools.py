@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolloom.pipeline.checks.schema import first_type, fits
-from toolloom.pipeline.dataset.unfold import text_of
 from toolloom.pipeline.sampling.values import NoValue, draw_value, faker_for
+from toolloom.pipeline.templates.filling import text_of
 from toolloom.schemas import Choice, JsonObject, canonical, marker
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import pytest
 from support import toys
 
 from toolloom.pipeline.dataset.report import contamination, count
-from toolloom.pipeline.dataset.unfold import accepted
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import preview, run, segments, shards_in_flight
@@ -133,9 +132,9 @@ async def test_a_run_under_way_shows_what_is_tested(tmp_path: Path) -> None:
     await run(recipe, outputs=tmp_path, stages=toys.STAGES)
     folder = folder_of(tmp_path, recipe)
     folder.open(recipe, [planned_stage(stage) for stage in (*toys.STAGES, SIFTS[0])])
-    assert count(folder).accepted == sum(1 for _ in accepted(folder)) == 17
+    assert count(folder).accepted == sum(1 for _ in folder.rows()) == 17
     await run(recipe, outputs=tmp_path, stages=CURATED)
-    assert count(folder).accepted == sum(1 for _ in accepted(folder)) < 17
+    assert count(folder).accepted == sum(1 for _ in folder.rows()) < 17
 
 
 async def test_a_cancelled_run_ends_its_thread(tmp_path: Path) -> None:

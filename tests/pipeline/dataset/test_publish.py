@@ -233,13 +233,6 @@ def whole(tmp_path: Path, **changes: Any) -> Published:
     return publish(finished_runs.run(tmp_path, toys.recipe(**changes), samples), tmp_path)
 
 
-def test_an_expansion_of_another_split_is_an_error(tmp_path: Path) -> None:
-    """Rows are not put into a split that their calls do not belong into."""
-    wrong = finished_runs.expansion(split=Split.VALIDATION)
-    with pytest.raises(PublishError, match="not of the split validation"):
-        publish(finished_runs.run(tmp_path, toys.recipe(), [toys.sample()], [wrong]), tmp_path)
-
-
 def test_instructions_come_with_their_training_rows(tmp_path: Path) -> None:
     """`instructions` has each one, `planning` the rows of those that the share keeps; both load."""
     recipe, made = toys.recipe(**REWRITE), finished_runs.levels()
@@ -300,9 +293,9 @@ def test_instructions_of_two_runs_stand_together(tmp_path: Path) -> None:
 
 def test_the_same_id_twice_is_an_error(tmp_path: Path) -> None:
     """A version never has two rows of one id."""
-    first = more(tmp_path, whole(tmp_path), expansions=[finished_runs.expansion()])
+    first = more(tmp_path, whole(tmp_path), rows=finished_runs.expanded())
     with pytest.raises(PublishError, match="q0-x000000: is in `samples` of toy/1.1.0 already"):
-        more(tmp_path, first, seed=2, expansions=[finished_runs.expansion()])
+        more(tmp_path, first, seed=2, rows=finished_runs.expanded())
 
 
 def test_a_version_that_is_another_by_now_is_not_added_to(tmp_path: Path) -> None:
@@ -357,7 +350,7 @@ def test_instructions_go_with_the_samples_of_a_split_that_is_made_anew(tmp_path:
 
 def test_rows_of_templates_that_go_are_not_told(tmp_path: Path) -> None:
     """A split made anew has none of the rows before it."""
-    before = more(tmp_path, whole(tmp_path), expansions=[finished_runs.expansion()])
+    before = more(tmp_path, whole(tmp_path), rows=finished_runs.expanded())
     expansions = made_anew(tmp_path, before).manifest["expansion"] or {}
     assert sum(sum(each["rows"].values()) for each in expansions.values()) == 0
 

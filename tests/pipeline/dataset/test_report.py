@@ -28,14 +28,12 @@ from toolloom.pipeline.store.run import PlannedStage, RunFolder
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.schemas import (
-    Expansion,
     Intention,
     Level,
     Query,
     Reason,
     Rejected,
     Scenario,
-    Split,
     Usage,
     parse_recipe,
 )
@@ -186,13 +184,9 @@ def test_coverage_of_templates_is_counted() -> None:
     template = mined_dataset.template(ROW)
     fallen = mine(FALLEN, SeenValues())
     assert isinstance(fallen, Rejected)
-    rows = ((0,) * len(template.choices), (1,) * len(template.choices))
-    expansion = Expansion(
-        id="e", template=template, split=Split.TRAIN, first=0, rows=rows, inspected=0
-    )
-    found = TemplateCoverage.of([HOTELS.id, TABLE.id], [template], [fallen], [expansion])
+    found = TemplateCoverage.of([HOTELS.id, TABLE.id], [template], [fallen], 2)
     assert (found.apis, found.covered, found.without) == (2, 1, (TABLE.id,))
-    assert found.kinds == {"mined": 1, "written": 0, "asked": 0}
+    assert found.kinds == {"mined": 1, "written": 0}
     assert (found.samples, found.templates["mined"], found.rows) == (2, 1, 2)
     refused = {Reason.NOTHING_TO_VARY.value: 1}
     assert found.refused == found.kept == refused

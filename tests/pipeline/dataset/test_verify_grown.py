@@ -20,16 +20,15 @@ from toolloom.pipeline.dataset.figures import InstructionCounts, example
 from toolloom.pipeline.dataset.instructions import is_trained, planning_rows
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.rows import PLANNING, instruction_row
-from toolloom.pipeline.dataset.unfold import TemplateRenderer
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.dataset.verify_files import FaultKind
 from toolloom.pipeline.growth import plan_extension
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.version import open_version
+from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.schemas import (
-    Expansion,
     ExpansionPlan,
     JsonObject,
     RewritePlan,
@@ -60,13 +59,13 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = plan_extension(folder, "toy", expand=ExpansionPlan())
     version = open_version(folder / "datasets" / "toy" / "1.1.0")
     samples = [*version.samples("train")]
-    publish(finished_runs.run(folder, plan, samples, expansions(samples, plan.splits)), folder)
+    publish(finished_runs.run(folder, plan, samples, expanded_rows(samples, plan.splits)), folder)
     return folder
 
 
-def expansions(samples: list[Sample], plan: SplitPlan) -> list[Expansion]:
+def expanded_rows(samples: list[Sample], plan: SplitPlan) -> list[Sample]:
     """Rows of all samples that become templates: of each up to five that nothing objects to."""
-    known, made = SeenValues(), []
+    known, made = SeenValues(), list[Sample]()
     for sample in samples:
         known.add(sample.model_dump(mode="json"))
     for sample in samples:
@@ -77,10 +76,13 @@ def expansions(samples: list[Sample], plan: SplitPlan) -> list[Expansion]:
             steps = range(1, min(20, max(sizes)))
             rows = [tuple(step % size for size in sizes) for step in steps]
             renderer = TemplateRenderer(template)
-            good = [row for row in rows if is_good(renderer.sample(row, "x", 0), plan)]
-            each = finished_runs.expansion(template)
-            made.append(each.model_copy(update={"rows": tuple(good[:5])}))
-    return [each for each in made if each.rows]
+            drawn = (
+                renderer.sample(row, f"{template.id}-x{number:06d}")
+                for number, row in enumerate(rows)
+            )
+            good = [s for s in map(Sample.model_validate, drawn) if is_good(s, plan)]
+            made += good[:5]
+    return made
 
 
 def is_good(sample: Sample, plan: SplitPlan) -> bool:

@@ -73,7 +73,7 @@ def test_twenty_samples_of_each_kind(tmp_path: Path) -> None:
         tmp_path,
         75,
         rejected=fallen,
-        expansions=[finished_runs.expansion(rows=[*range(5)] * 6)],
+        rows=finished_runs.expanded(rows=[*range(5)] * 6),
         instructions=[one for n in range(25) for one in finished_runs.levels(f"q{n}")],
     )
     shown = [
