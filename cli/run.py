@@ -84,12 +84,19 @@ def validate(recipe: RecipePath) -> None:
     from toolloom.pipeline.apis.sources import described
     from toolloom.pipeline.curation import benchmarks
     from toolloom.pipeline.pages.plans import recipe_sections
-    from toolloom.schemas import load_recipe
+    from toolloom.schemas import RecipeError, load_recipe
+    from toolloom.schemas.recipe import readable_sources
 
-    chosen = load_recipe(recipe)
+    try:
+        chosen = load_recipe(recipe)
+    except RecipeError as error:
+        _, faults = described(readable_sources(recipe))
+        raise RecipeError("\n".join((str(error), *faults))) from error
     for name in chosen.apis.categories:
         category(name)
-    sources = [described(source) for source in chosen.apis.sources]
+    sources, faults = described(chosen.apis.sources)
+    if faults:
+        raise RecipeError("\n".join(faults))
     benchmarks.check(chosen)
     if chosen.expand or chosen.rewrite:
         from toolloom.pipeline.stages import check_seeds, check_templates

@@ -5,14 +5,18 @@ name the field and what was probably meant.
 from __future__ import annotations
 
 import difflib
+import os
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from toolloom.schemas.api import ApiSource
 from toolloom.schemas.base import JsonObject, Record, digest
 from toolloom.schemas.endpoint import EXECUTION, NO_MODEL, Budget, Endpoint, Prices, public
 from toolloom.schemas.errors import RecipeError
@@ -20,6 +24,7 @@ from toolloom.schemas.instruction import RewritePlan
 from toolloom.schemas.plans import ApiPlan, CurationPlan, QueryPlan, SearchPlan, TestPlan, WorldPlan
 from toolloom.schemas.splits import Extension, Regeneration, SplitPlan
 from toolloom.schemas.template import ExpansionPlan
+from toolloom.schemas.yaml_reader import UnreadableYaml, read_yaml
 
 AgentName: TypeAlias = Literal["domain", "api", "query", "simulator", "tester", "rewriter"]
 
@@ -255,15 +260,39 @@ def public_fields(dumped: JsonObject) -> JsonObject:
 
 LOGIN = re.compile(r"//[^/\s]*@")  # user and password of an address
 LONGEST = 80  # characters of a value that a message repeats
+LARGEST = 4_000_000  # characters of a recipe's file
 
 
-def parse_recipe(data: Any, where: str, overrides: JsonObject | None = None) -> Recipe:
+@dataclass(frozen=True)
+class _Text:
+    """What a YAML file holds, and the line of each place in it."""
+
+    value: Any
+    lines: Mapping[tuple[Any, ...], int]
+
+    def line(self, path: tuple[Any, ...]) -> int:
+        """That of a place, or of the nearest one around it that the file has; else 0."""
+        there = tuple(part for part in path if part != "[key]")
+        while there and there not in self.lines:
+            there = there[:-1]
+        return self.lines[there] if there else 0
+
+
+def parse_recipe(
+    data: Any, where: str, overrides: JsonObject | None = None, text: _Text | None = None
+) -> Recipe:
     """Validate a mapping. Raises RecipeError that names each field and the nearest known one.
 
-    `overrides`: what of it came from elsewhere than `where`, for the message.
+    `overrides`: what of it came from elsewhere than `where`, for the message; `text`: the rest.
     """
     if not isinstance(data, Mapping):
         raise RecipeError(f"{where}: a recipe is a mapping of fields, such as `name: my-dataset`.")
+    if "paths" in data and ("openapi" in data or "swagger" in data):
+        raise RecipeError(
+            f"{where}: is an OpenAPI document, not a recipe. A recipe names it, as "
+            f"recipes/openapi.yaml does: `apis: {{sources: [{{path: {Path(where).name}}}]}}`. "
+            f"To look at its APIs first: `toolloom apis import {where} --into NAME`."
+        )
     if isinstance(prices := data.get("prices"), str):
         data = {**data, "prices": _read_prices(prices)}
     try:
@@ -274,17 +303,44 @@ def parse_recipe(data: Any, where: str, overrides: JsonObject | None = None) -> 
             for found in error.errors()
             for each in list(getattr(found.get("ctx", {}).get("error"), "details", [found]))
         ]
-        lines = [f"  {_explain(e, _origin(e['loc'], overrides))}" for e in errors]
+        told = []
+        for each in errors:
+            origin = _origin(each["loc"], overrides)
+            line = text.line(each["loc"]) if text and not origin else 0
+            told.append((line, f"  {f'line {line}: ' if line else ''}{_explain(each, origin)}"))
+        lines = [words for _, words in sorted(told, key=lambda one: one[0])]
         both = " with the overrides" if overrides else ""
         raise RecipeError(f"{where}{both} is not a valid recipe:\n" + "\n".join(lines)) from error
 
 
 def load_recipe(path: str | Path, **changes: Any) -> Recipe:
-    """Read a recipe file; `changes` replace top-level fields. Raises RecipeError."""
-    data = _read_yaml(path)
+    """Read a recipe file; `changes` replace top-level fields. Raises RecipeError.
+
+    Paths in it are relative to its folder; the recipe that comes of it has them from the current
+    one.
+    """
+    text = _read_yaml(path)
+    data = text.value
     if isinstance(data, Mapping):
-        data = {**data, **{k: v for k, v in changes.items() if v is not None}}
-    return parse_recipe(data, str(path))
+        made = {name: value for name, value in changes.items() if value is not None}
+        data = {**placed(data, Path(path).parent), **made}
+    return parse_recipe(data, str(path), text=text)
+
+
+def readable_sources(path: str | Path) -> list[ApiSource]:
+    """Those sources of a recipe's file that can be told, however wrong the rest is."""
+    fields = _read_yaml(path).value
+    apis = placed(fields, Path(path).parent).get("apis") if isinstance(fields, Mapping) else None
+    found: list[ApiSource] = []
+    for each in (apis.get("sources") if isinstance(apis, Mapping) else None) or ():
+        with suppress(ValidationError):
+            found.append(ApiSource.model_validate(each))
+    return found
+
+
+def written_recipe(path: Path) -> Recipe:
+    """The recipe of a run as its folder has it: nothing in it is relative to that folder."""
+    return parse_recipe(_read_yaml(path).value, str(path))
 
 
 def overridden(recipe: str | Path | JsonObject, overrides: JsonObject) -> Recipe:
@@ -295,13 +351,73 @@ def overridden(recipe: str | Path | JsonObject, overrides: JsonObject) -> Recipe
     """
     if not isinstance(overrides, Mapping):
         raise RecipeError('overrides: are a mapping of fields, such as `{"seed": 3}`.')
-    given = _read_yaml(recipe) if isinstance(recipe, str | Path) else recipe
-    where = str(recipe) if isinstance(recipe, str | Path) else "the parameter `recipe`"
-    if not isinstance(given, Mapping):
-        return parse_recipe(given, where)
-    if isinstance(overrides.get("prices"), Mapping) and isinstance(given.get("prices"), str):
-        given = {**given, "prices": _read_prices(given["prices"])}
-    return parse_recipe(_merged(given, overrides), where, overrides)
+    text = _read_yaml(recipe) if isinstance(recipe, str | Path) else None
+    fields = text.value if text else recipe
+    where = "the parameter `recipe`" if text is None else str(recipe)
+    if not isinstance(fields, Mapping):
+        return parse_recipe(fields, where)
+    if isinstance(recipe, str | Path):
+        fields = placed(fields, Path(recipe).parent)
+    if isinstance(overrides.get("prices"), Mapping) and isinstance(fields.get("prices"), str):
+        fields = {**fields, "prices": _read_prices(fields["prices"])}
+    return parse_recipe(_merged(fields, overrides), where, overrides, text)
+
+
+FILES = (".yaml", ".yml", ".json", ".jsonl", ".ndjson", ".parquet", ".py", ".txt")
+
+
+def placed(fields: Mapping[str, Any], folder: Path) -> JsonObject:
+    """A recipe's fields with its paths, which are relative to `folder`, from the current one.
+
+    What may be a name as well (of a pool, a module, a world, a benchmark) is a path if there is
+    such a file or folder, or if it has a file's ending.
+    """
+    found = {**fields}
+    if os.path.abspath(folder) == os.getcwd():
+        return found
+
+    def path(value: Any) -> Any:
+        if not isinstance(value, str) or not value or value[0] in "/~" or "\0" in value:
+            return value
+        there = folder / value
+        is_path = value.lower().endswith(FILES) or os.path.exists(there)
+        return Path(os.path.relpath(there)).as_posix() if is_path else value
+
+    def paths(values: Any) -> Any:
+        return [path(value) for value in values] if isinstance(values, list) else path(values)
+
+    def command(value: Any) -> Any:
+        if not isinstance(value, str) or value.startswith(("http://", "https://")):
+            return value
+        try:
+            parts = shlex.split(value)
+        except ValueError:
+            return value
+        moved = [path(part) if os.path.isfile(folder / part) else part for part in parts]
+        return value if moved == parts else shlex.join(moved)
+
+    def within(section: str, name: str, change: Callable[[Any], Any]) -> None:
+        if isinstance(inner := found.get(section), Mapping) and name in inner:
+            found[section] = {**inner, name: change(inner[name])}
+
+    def sources(values: Any) -> Any:
+        kinds = {"path": path, "mcp": command, "prepare": command}
+        return [
+            {**each, **{name: move(each[name]) for name, move in kinds.items() if name in each}}
+            if isinstance(each, Mapping)
+            else each
+            for each in (values if isinstance(values, list) else [])
+        ] or values
+
+    within("apis", "sources", sources)
+    within("worlds", "use", paths)
+    within("expand", "templates", paths)
+    within("rewrite", "seeds", paths)
+    within("curation", "against", paths)
+    for name in ("worlds", "prices"):
+        if isinstance(found.get(name), list | str):
+            found[name] = paths(found[name])
+    return found
 
 
 def _merged(given: Mapping[str, Any], over: Mapping[str, Any]) -> JsonObject:
@@ -324,23 +440,32 @@ def _origin(path: tuple[Any, ...], overrides: JsonObject | None) -> str:
     return " (from the overrides)" if path and overrides else ""
 
 
-def _read_yaml(path: str | Path) -> Any:
+def _read_yaml(path: str | Path) -> _Text:
     """What a YAML file holds. Raises RecipeError."""
     try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(LARGEST + 1)
+        if len(text) > LARGEST:
+            raise RecipeError(f"{path}: is too large for a recipe, of at most {LARGEST:,} letters.")
+        found = read_yaml(text)
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: is not UTF-8 text ({error.reason}).") from error
-    except (yaml.YAMLError, ValueError) as error:  # a day such as 2026-13-01; NUL in a path
-        raise RecipeError(f"{path} is not valid YAML: {error}") from error
-    except RecursionError as error:
-        raise RecipeError(f"{path}: is nested too deeply for a recipe.") from error
+    except UnreadableYaml as error:
+        raise RecipeError(f"{path}: {error}") from error
+    except ValueError as error:  # NUL in a path
+        raise RecipeError(f"{path}: cannot be read ({error}).") from error
+    if found.repeated:
+        place = found.repeated[0]
+        name = ".".join(map(str, place))
+        raise RecipeError(f"{path}: line {found.lines[place]}: {name} stands twice; give it once.")
+    return _Text(found.value, found.lines)
 
 
 def _read_prices(path: str) -> Any:
     """The prices that a file holds. Raises RecipeError, which repeats nothing of another file."""
-    found = _read_yaml(path)
+    found = _read_yaml(path).value
     if not isinstance(found, Mapping):
         raise RecipeError(f"prices: {path} holds no prices by the name of a model.")
     return found

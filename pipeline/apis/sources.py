@@ -220,11 +220,22 @@ def as_json(pool: str, outcomes: Iterable[Outcome]) -> JsonObject:
 POOLS = Path("outputs")  # where a pool that is named without its path is looked for
 
 
-def described(source: ApiSource) -> str:
-    """What is in a source that can be read without starting a server. Raises ImportFailed."""
-    if source.mcp:
-        return f"{shown(source)}: the server's tools are listed when a run begins."
-    return f"{shown(source)}: {len(imported(source)[0]):,} APIs."
+def described(sources: Iterable[ApiSource]) -> tuple[list[str], list[str]]:
+    """What is in each source, a line for each, and what is wrong with those that cannot be read.
+
+    No server is started but our own, of Python functions.
+    """
+    lines: list[str] = []
+    faults: list[str] = []
+    for source in sources:
+        if source.mcp:
+            lines.append(f"{shown(source)}: the server's tools are listed when a run begins.")
+            continue
+        try:
+            lines.append(f"{shown(source)}: {len(imported(source)[0]):,} APIs.")
+        except ImportFailed as error:
+            faults.append(str(error))
+    return lines, faults
 
 
 def imported(source: ApiSource) -> tuple[list[Api], ImportReport]:

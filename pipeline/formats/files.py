@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -22,20 +22,13 @@ import yaml
 
 from toolloom.pipeline.formats.import_log import ImportLog, legible
 from toolloom.schemas import ImportFailed, StoreError
+from toolloom.schemas.yaml_reader import UnreadableYaml, read_yaml
 
 LARGEST = 100_000_000  # bytes of a file
 DEEPEST = 300  # nesting of a YAML file; Python's own limit holds for JSON
+MOST = 10_000_000  # values of a YAML file, those included that aliases repeat
 _SECOND_TRY = 2_000_000  # bytes up to which a slower, more tolerant parser is tried
 _TOLD = 5  # repeated keys that are noted one by one
-_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,30})")
-_FLOAT = re.compile(
-    r"[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.?)(?:[eE][-+]?[0-9]{1,2})?"
-)
-_WORDS: dict[str, bool | None] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # begins like the UTF-16 mark
@@ -47,7 +40,7 @@ _MARKS = (
 def load(path: Path, ledger: ImportLog | None = None) -> Any:
     """The value of a JSON or YAML file. Dates and `yes` stay text, all keys are text.
 
-    Aliases of YAML share one object, and may refer to what holds them. Raises ImportFailed.
+    Aliases of YAML share one object. Raises ImportFailed.
     """
     text = text_of(path)
     if ledger is not None:
@@ -116,120 +109,18 @@ def _parsed(text: str, path: Path, repeated: list[str]) -> Any:
 
 
 def _yaml(text: str, path: Path, repeated: list[str]) -> Any:
+    read = partial(read_yaml, deepest=DEEPEST, most=MOST, located=False)
     try:
-        return _built(yaml.parse(text, Loader=yaml.CSafeLoader), path, repeated)
-    except yaml.YAMLError as error:
-        if "\t" in text and len(text) <= _SECOND_TRY:  # the C parser refuses more tabs than needed
-            with suppress(yaml.YAMLError):
-                return _built(yaml.parse(text, Loader=yaml.SafeLoader), path, repeated)
-        raise ImportFailed(f"{path} is no YAML: {_where(error)}.") from error
-    except ValueError as error:
-        raise ImportFailed(f"{path} is no YAML that can be read: {error}.") from error
-
-
-def _where(error: yaml.YAMLError) -> str:
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    if mark is None:
-        return " ".join(str(error).split())[:200]
-    return f"{problem} at line {mark.line + 1}, column {mark.column + 1}"
-
-
-def _line_of(event: Any) -> int:
-    return int(event.start_mark.line) + 1
-
-
-_MERGE: Any = object()
-"""The key `<<`, whose value's entries are taken over."""
-_NO_KEY: Any = object()
-
-
-def _built(events: Iterable[Any], path: Path, repeated: list[str]) -> Any:
-    """The first document of a stream of events, without recursion."""
-    anchors: dict[str, Any] = {}
-    stack: list[_OpenNode] = []
-    for event in events:
-        if isinstance(event, yaml.ScalarEvent):
-            value = _scalar(event)
-            if event.anchor:
-                anchors[event.anchor] = value
-        elif isinstance(event, yaml.AliasEvent):
-            if event.anchor not in anchors:
-                raise ImportFailed(f"{path}: no anchor `{event.anchor}` (line {_line_of(event)}).")
-            value = anchors[event.anchor]
-        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            if len(stack) >= DEEPEST:
-                raise RecursionError
-            mapping = isinstance(event, yaml.MappingStartEvent)
-            stack.append(_OpenNode({} if mapping else [], _line_of(event)))
-            if event.anchor:
-                anchors[event.anchor] = stack[-1].value
-            continue
-        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            value = stack.pop().finished()
-        elif isinstance(event, yaml.DocumentEndEvent):
-            break
-        else:
-            continue
-        if not stack:
-            return _plain_key(value) if value is _MERGE else value
-        stack[-1].add(value, repeated)
-    return None
-
-
-class _OpenNode:
-    """A mapping or sequence whose end has not come."""
-
-    def __init__(self, value: Any, line: int) -> None:
-        self.value = value
-        self.line = line
-        self._key: Any = _NO_KEY
-        self._merged: list[Any] = []
-
-    def add(self, value: Any, repeated: list[str]) -> None:
-        plain = "<<" if value is _MERGE else value
-        if isinstance(self.value, list):
-            self.value.append(plain)
-            return
-        key, self._key = self._key, value if self._key is _NO_KEY else _NO_KEY
-        if key is _MERGE:
-            self._merged.append(plain)
-        elif key is not _NO_KEY:
-            name = _plain_key(key)
-            if name in self.value:
-                repeated.append(f"`{name[:80]}` (in the object at line {self.line})")
-            self.value[name] = plain
-
-    def finished(self) -> Any:
-        """What is merged fills the gaps: the mapping's own entries win, and earlier ones."""
-        for merged in self._merged:
-            for part in merged if isinstance(merged, list) else [merged]:
-                if isinstance(part, dict) and part is not self.value:
-                    for key, value in part.items():
-                        self.value.setdefault(key, value)
-        return self.value
-
-
-def _plain_key(key: Any) -> str:
-    """`200: …` and `true: …` have keys that are text in JSON."""
-    if isinstance(key, str) or key is _MERGE:
-        return "<<" if key is _MERGE else key
-    return json.dumps(key) if isinstance(key, bool | int | float | None) else "?"
-
-
-def _scalar(event: Any) -> Any:
-    text: str = event.value
-    if event.style or (event.tag or "").endswith(":str"):
-        return text
-    if text in _WORDS:
-        return _WORDS[text]
-    if text == "<<":
-        return _MERGE
-    if text[0] in "+-.0123456789":
-        if _INTEGER.fullmatch(text):
-            return int(text)
-        if len(text) < 40 and _FLOAT.fullmatch(text):
-            return float(text)
-    return text
+        found = read(text)
+    except UnreadableYaml as error:
+        if "\t" not in text or len(text) > _SECOND_TRY:
+            raise ImportFailed(f"{path}: {error}") from error
+        try:  # the C parser refuses more tabs than needed
+            found = read(text, loader=yaml.SafeLoader)
+        except UnreadableYaml:
+            raise ImportFailed(f"{path}: {error}") from error
+    repeated += [f"`{str(place[-1])[:80]}`" for place in found.repeated]
+    return found.value
 
 
 LONGEST_LINE = 16 * 1024 * 1024

@@ -49,9 +49,8 @@ from toolloom.schemas import (
     Rejected,
     Sample,
     Usage,
-    load_recipe,
 )
-from toolloom.schemas.recipe import begun, public_recipe
+from toolloom.schemas.recipe import begun, public_recipe, written_recipe
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
@@ -253,7 +252,7 @@ class RunFolder:
 
     @property
     def recipe(self) -> Recipe:
-        return begun(load_recipe(self.path / "recipe.yaml"))
+        return begun(written_recipe(self.path / "recipe.yaml"))
 
     @property
     def plan(self) -> tuple[PlannedStage, ...]:

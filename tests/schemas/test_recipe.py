@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,8 @@ def test_every_mistake_is_told_at_once() -> None:
     ("text", "message"),
     [
         ("name: [", "is not valid YAML"),
-        ("name: toy\nseed: 2026-13-01", "is not valid YAML: month must be"),
-        ("name: " + "[" * 3000, "is nested too deeply for a recipe"),
+        ("name: toy\nseed: 2026-13-01", "line 2: seed: Input should be a valid integer"),
+        ("name: " + "[" * 3000, "line 1: nested too deeply"),
         ("- name", "a recipe is a mapping of fields"),
         ("", "a recipe is a mapping of fields"),
     ],
@@ -158,3 +159,60 @@ def test_a_file_without_prices_is_not_shown(tmp_path: Path) -> None:
             overridden({"name": "toy", **recipe}, over)
         assert "open-sesame" not in str(caught.value)
     assert len(problem(shard_size="x" * 10_000)) < 300
+
+
+def test_mistakes_are_told_by_their_lines(tmp_path: Path) -> None:
+    """Those of the whole recipe at once, in their order; a key that stands twice is one."""
+    path = tmp_path / "toy.yaml"
+    path.write_text("name: toy\nmodle: none\nqueries:\n  cuont: 3\n  distractors: many\n")
+    with pytest.raises(RecipeError) as told:
+        load_recipe(path)
+    lines = [line.strip().split(":")[0] for line in str(told.value).splitlines()[1:]]
+    assert lines == ["line 2", "line 4", "line 5"]
+    path.write_text("name: toy\nseed: 1\nseed: 2\n")
+    with pytest.raises(RecipeError, match="line 3: seed stands twice"):
+        load_recipe(path)
+
+
+def test_an_openapi_document_is_no_recipe(tmp_path: Path) -> None:
+    """And the message says what to do with one."""
+    path = tmp_path / "shop.yaml"
+    path.write_text("openapi: 3.1.0\ninfo: {title: Shop}\npaths: {}\n")
+    with pytest.raises(RecipeError, match=r"is an OpenAPI document.*path: shop\.yaml.*apis import"):
+        load_recipe(path)
+
+
+def test_paths_are_relative_to_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files beside a recipe are found from any folder; names, addresses and whole paths stay."""
+    recipes = tmp_path / "recipes"
+    (recipes / "tools").mkdir(parents=True)
+    for name in ("serve.py", "holdout.jsonl"):
+        (recipes / name).touch()
+    sources = [
+        {"path": "none.yaml"},
+        {"path": "tools"},
+        {"path": "package.module"},
+        {"path": "/etc/apis.json"},
+        {"mcp": "python serve.py --in notes", "name": "s", "prepare": "sh gone.sh"},
+        {"mcp": "https://host/mcp", "name": "h"},
+    ]
+    fields = {
+        "name": "toy",
+        "model": {"base_url": "http://host/v1"},
+        "apis": {"sources": sources},
+        "worlds": ["shop", "mine.yaml"],
+        "expand": {"templates": ["tools"]},
+        "curation": {"against": ["api-bank", "holdout.jsonl"]},
+    }
+    (recipes / "toy.yaml").write_text(json.dumps(fields))
+    monkeypatch.chdir(tmp_path)
+    recipe = load_recipe("recipes/toy.yaml")
+    assert [s.path or s.mcp for s in recipe.apis.sources] == [
+        *("recipes/none.yaml", "recipes/tools", "package.module", "/etc/apis.json"),
+        *("python recipes/serve.py --in notes", "https://host/mcp"),
+    ]
+    assert recipe.worlds and recipe.worlds.use == ("shop", "recipes/mine.yaml")
+    assert recipe.expand and recipe.expand.templates == ("recipes/tools",)
+    assert recipe.curation.against == ("api-bank", "recipes/holdout.jsonl")
+    monkeypatch.chdir(recipes)
+    assert load_recipe("toy.yaml").apis.sources[0].path == "none.yaml"

@@ -126,7 +126,7 @@ class Server:
         settings = json.dumps({**where, **limits, "allowed": sorted(self.allowed)})
         # `-I` would also do away with the seed of hashes; there is nothing to be isolated from
         # in an environment that is empty but for what the recipe names.
-        return [sys.executable, "-s", "-P", str(function_server.__file__), settings]
+        return [sys.executable, "-s", "-P", "-B", str(function_server.__file__), settings]
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[McpSession]:
