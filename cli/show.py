@@ -122,19 +122,18 @@ def report(
 ) -> None:
     """Write a report of a dataset: one HTML file that needs no network, with samples to browse.
 
-    It shows the way from domains to accepted dialogues, reasons, distributions, diversity, cost,
-    and twenty samples of each kind. All of it is counted from the version's files.
+    It shows what each stage accepted and rejected and why, distributions, diversity, cost, and
+    samples of each kind to browse.
 
     Example: `toolloom report quickstart`
     """
     from toolloom.pipeline.pages import report as reports
-    from toolloom.pipeline.pages.reading import read, rows_of
     from toolloom.pipeline.render.terminal import Ticking
     from toolloom.pipeline.store.version import find_version
 
     version = find_version(outputs, dataset)
     path = reports.path_of(version, output)
-    done, total = 0, rows_of(version)
+    done, total = 0, reports.rows_of(version)
 
     def tick() -> None:
         nonlocal done
@@ -144,7 +143,7 @@ def report(
         return f"{done:,} of {total:,} rows read, {seconds:.0f} s"
 
     with Ticking(console_on(sys.stderr), line):
-        size = reports.write(path, reports.page(version, read(version, tick)))
+        size = reports.write(path, reports.page(version, reports.read(version, tick)))
     say(f"{path}: the report of {version.label}, {size / 1e6:.1f} MB. Open it in a browser.")
 
 

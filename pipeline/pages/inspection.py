@@ -20,8 +20,7 @@ from markupsafe import Markup
 from pydantic import Field
 
 from toolloom import prompts
-from toolloom.pipeline.pages.dialogue import dialogue_html
-from toolloom.pipeline.pages.reading import readable
+from toolloom.pipeline.pages.dialogue import dialogue_html, readable
 from toolloom.pipeline.render.html import notebook_html, visible
 from toolloom.pipeline.store.files import read_lines, read_records, record_line, write_lines
 from toolloom.pipeline.store.locks import hold

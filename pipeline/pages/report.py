@@ -1,39 +1,48 @@
-"""The report of a version: one HTML file that needs nothing else, and asks no network."""
+"""The report of a version: one HTML file that needs nothing else, and asks no network.
+
+Figures are the manifest's (`toolloom verify` holds them to the rows). Rows are read once, for the
+samples that are shown and for what the manifest does not tell: lengths, diversity, coverage.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from base64 import b64encode
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappush, heapreplace
+from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 
+from toolloom.pipeline.curation.parts import folded
 from toolloom.pipeline.dataset.figures import LEVELS, added
-from toolloom.pipeline.pages.dialogue import REASONS, samples
-from toolloom.pipeline.pages.reading import (
-    INSTRUCTED,
-    SCRIPTED,
-    SHOWN,
-    TEMPLATES,
-    WRITTEN,
-    Funnel,
-    FunnelStep,
-    ReadRows,
-    diversity,
-    funnel,
-    manifest_readable,
-)
+from toolloom.pipeline.dataset.report import StageCount
+from toolloom.pipeline.pages.dialogue import dialogue_html, readable
 from toolloom.pipeline.pages.sections import use_cells, worlds_sections
 from toolloom.pipeline.render.html import render, source, words
 from toolloom.pipeline.render.section import Bar, Label, Section, counted, dollars, percent
-from toolloom.pipeline.store.files import FULL, replacing
-from toolloom.pipeline.store.version import Version
-from toolloom.schemas import JsonObject, StoreError
+from toolloom.pipeline.store.files import replacing
+from toolloom.pipeline.store.version import PARTS, Version
+from toolloom.schemas import JsonObject, StoreError, Usage
+from toolloom.schemas.splits import api_id, need_of, needed
 
 MARK = b"<!doctype html>\n<!-- a toolloom report -->\n"  # how a report of ours begins
 MOST = 24  # bars of one chart
-BINS = 10
+SHOWN = 8  # samples of a kind
+REASONS = 16  # of which rejected records are shown, the most frequent ones
+EXPANDED = "expanded"  # the stage that makes rows of templates
+SHEETS = 24  # scripts of which rows are shown side by side
+LONGEST = 20_000  # characters of a text that are shown
+RAW, RAW_LONGEST = 12, 2_000  # raw responses of a record that are shown, and characters of each
+DRAWN, LETTERS = 2_000, 1_000  # requests that are compared, each with each; letters of each
+NEAR = 80  # from here on two requests are told to be alike
+# Of scripts that do not part words each letter is one.
+_LONE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WORD = re.compile(f"[{_LONE}]|[^\\W{_LONE}]+")
 TALLIES = {
     "abilities": "Ability",
     "scenarios": "Scenario",
@@ -44,24 +53,107 @@ TALLIES = {
 LEGEND = (("good", "accepted"), ("bad", "rejected"))
 
 
-@dataclass(frozen=True)
-class Block:
-    """Sections of a chapter under a heading of their own. `layout`: a class of the style."""
+class Draw:
+    """So many items at random, in memory that does not grow: those whose ids have the lowest
+    hashes, so that the same ones are drawn in whatever order they come."""
 
-    sections: Sequence[Section] = ()
-    heading: str = ""
-    about: str = ""
-    layout: str = "wide"
+    def __init__(self, size: int = SHOWN) -> None:
+        self.size, self.seen = size, 0
+        self._heap: list[tuple[int, int, JsonObject]] = []  # the highest hash, negated, is first
+
+    def offer(self, name: str, item: JsonObject) -> None:
+        self.seen += 1  # which decides between equal names, so that items are never compared
+        entry = (-place(name), -self.seen, item)
+        if len(self._heap) < self.size:
+            heappush(self._heap, entry)
+        elif entry > self._heap[0]:
+            heapreplace(self._heap, entry)
+
+    def __iter__(self) -> Iterator[JsonObject]:
+        return (item for *_, item in sorted(self._heap, key=lambda e: e[:2], reverse=True))
 
 
-@dataclass(frozen=True)
-class Chapter:
-    """What the menu leads to."""
+def place(name: str) -> int:
+    digest = hashlib.sha256(b"report\0" + name.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big")
 
-    id: str
-    menu: str
-    heading: str
-    blocks: Sequence[Block]
+
+@dataclass
+class ReadRows:
+    """What the rows tell."""
+
+    samples: dict[tuple[str, ...], Draw] = field(default_factory=lambda: defaultdict(Draw))
+    requests: dict[str, Draw] = field(default_factory=lambda: defaultdict(lambda: Draw(DRAWN)))
+    lengths: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    fallen: Counter[tuple[str, str]] = field(default_factory=Counter)  # reason, stage
+    levels: Counter[str] = field(default_factory=Counter)  # of instructions
+    apis: dict[str, str] = field(default_factory=dict)  # category by id
+    called: set[str] = field(default_factory=set)  # ids of APIs
+
+    def sample(self, split: str, row: JsonObject) -> None:
+        dialogue = json.loads(row["dialogue"])
+        need, messages = dialogue["query"], dialogue["messages"]
+        if need["scenario"] != "irrelevance":  # its API is not there to call
+            self.called.update(map(api_id, needed(need)))
+        self.lengths["words of the request"][len(need["text"].split())] += 1
+        self.lengths["messages"][len(messages)] += 1
+        text = json.dumps([[m.get("content"), m.get("tool_calls")] for m in messages])
+        self.lengths["tokens of the dialogue, about"][len(text) // 4] += 1
+        shares = {share["stage"] for share in json.loads(row["provenance"])}
+        script = (need.get("setting") or {}).get("script")
+        kind = "rows of templates" if EXPANDED in shares else "written by agents"
+        group = "templates" if EXPANDED in shares else "accepted"
+        if script:
+            kind = "of worlds' scripts"
+            name = f"{need['setting']['world']}\0{''.join(script)}"
+            self.samples["scripts", name].offer(row["id"], {"split": split, **row})
+        kinds = (row["ability"], row["scenario"]) if group == "accepted" else ("",)
+        self.samples[(group, *kinds)].offer(row["id"], {"split": split, **row})
+        self.requests[kind].offer(row["id"], {"text": need["text"][:LETTERS]})
+
+    def rejected(self, split: str, row: JsonObject) -> None:
+        self.fallen[row["reason"], row["stage"]] += 1
+        kind = ("rejected", row["reason"], row["stage"])
+        self.samples[kind].offer(row["id"], {"split": split, **row})
+
+    def instruction(self, split: str, row: JsonObject) -> None:
+        self.levels[row["level"]] += 1
+        self.requests["instructions"].offer(row["id"], {"text": row["instruction"][:LETTERS]})
+
+    def api(self, split: str, row: JsonObject) -> None:
+        self.apis[row["id"]] = row["category"]
+
+
+def read(version: Version, tick: Callable[[], None] = lambda: None) -> ReadRows:
+    """Read all rows, one at a time; `tick` is called for each. Raises StoreError."""
+    seen = ReadRows()
+    takes = {"samples": seen.sample, "rejected": seen.rejected, "apis": seen.api}
+    for config, take in takes.items():
+        for split in version.splits(config):
+            for row in version.rows(config, split):
+                with readable(version, row):
+                    take(split, row)
+                tick()
+    for split in version.splits("instructions"):
+        rows = version.rows("instructions", split)
+        for name, levels in groupby(rows, key=lambda row: str(row.get("sample"))):
+            kept: list[JsonObject] = []
+            for row in levels:
+                with readable(version, row):
+                    seen.instruction(split, row)
+                kept += [row] if len(kept) < len(LEVELS) else []
+                tick()
+            seen.samples["instructions",].offer(name, {"split": split, "rows": kept})
+    return seen
+
+
+def rows_of(version: Version) -> int:
+    """How many rows `read` reads."""
+    configs = version.manifest["configs"]
+    names = ("samples", "rejected", "instructions", "apis")
+    return sum(
+        int(made.get("rows", 0)) for name in names for made in configs.get(name, {}).values()
+    )
 
 
 def page(version: Version, seen: ReadRows) -> str:
@@ -70,192 +162,170 @@ def page(version: Version, seen: ReadRows) -> str:
     Raises StoreError for what is damaged.
     """
     style, script = source("report.css") + source("style.css"), source("report.js")
-    with manifest_readable(version):
-        overview, chapters = figures(version, seen), [*chapters_of(version, seen)]
-    return MARK.decode() + render(
-        "report.html.j2",
-        version=version,
-        style=style,
-        script=script,
-        # What the browser may run and load: this style, this script, and nothing else.
-        policy=(
-            f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-            "img-src data:; base-uri 'none'; form-action 'none'"
-        ),
-        samples=[*samples(version, seen)],
-        shown=SHOWN,
-        most_reasons=REASONS,
-        chapters=chapters,
-        **overview,
-    )
 
+    def hashed(text: str) -> str:
+        return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
-def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{b64encode(digest).decode()}'"
-
-
-def figures(version: Version, seen: ReadRows) -> JsonObject:
-    """What stands on top, and is no chart."""
-    return {
-        "cards": [*_cards(version, seen)],
-        "about": _about(version),
-        "facts": [*_facts(version)],
-        "splits": _splits(version),
-    }
-
-
-def chapters_of(version: Version, seen: ReadRows) -> Iterator[Chapter]:
-    """All that is counted, in the order of the page. Raises StoreError for what is damaged."""
-    stages = funnel(version)
-    yield Chapter(
-        "funnel", "Funnel", "From domains to accepted dialogues", [*_funnel(stages, seen)]
-    )
-    yield Chapter("reasons", "Reasons", "Why records were rejected", [_reasons(seen)])
-    charts = Block([*_charts(version, seen)], layout="charts")
-    worlds = [Block([section], "Worlds") for section in worlds_sections(version.manifest)]
-    yield Chapter("distributions", "Distributions", "What is in it", [charts, *worlds])
-    diverse = [*_diversity(seen), *_coverage(seen)]
-    nothing = Block(about="There are no requests and no APIs in it.")
-    yield Chapter("diversity", "Diversity", "Diversity", diverse or [nothing])
-    yield Chapter("cost", "Cost", "What it took", [_cost(stages, seen)])
+    try:
+        return MARK.decode() + render(
+            "report.html.j2",
+            version=version,
+            style=style,
+            script=script,
+            # What the browser may run and load: this style, this script, and nothing else.
+            policy=(
+                f"default-src 'none'; style-src {hashed(style)}; script-src {hashed(script)}; "
+                "img-src data:; base-uri 'none'; form-action 'none'"
+            ),
+            cards=[*_cards(version, seen)],
+            facts=[*_facts(version)],
+            splits=_splits(version),
+            chapters=[*_chapters(version, seen)],
+            samples=[*samples(version, seen)],
+            shown=SHOWN,
+            most_reasons=REASONS,
+        )
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"{version.path / 'manifest.json'}: is damaged ({type(error).__name__}: {error}). "
+            f"`toolloom verify {version.label}` tells more."
+        ) from error
 
 
 def _cards(version: Version, seen: ReadRows) -> Iterator[tuple[str, int, str]]:
     """Figures that are shown large: what, how many, and a remark."""
-    whole = seen.all
-    rejected = sum(seen.fallen.values())
-    if whole.rows or not seen.levels:
-        made = f"{seen.expanded:,} of them rows of templates" if seen.expanded else ""
-        yield "dialogues", whole.rows, made or f"{whole.several_turns:,} with several user turns"
+    splits = version.told("splits").values()
+    rows = sum(split["rows"] for split in splits)
+    if rows or not seen.levels:
+        several = sum(split["several_turns"] for split in splits)
+        yield "dialogues", rows, f"{several:,} with several user turns"
     if seen.levels:
-        yield "instructions", seen.levels.total(), f"at {len(seen.levels)} levels"
+        yield "instructions", seen.levels.total(), f"at {counted(len(seen.levels), 'level')}"
     if seen.apis:
         yield "APIs", len(seen.apis), f"in {len({*seen.apis.values()}):,} categories"
-    yield "rejected records", rejected, f"for {len({r for r, _ in seen.fallen})} reasons"
-
-
-def _about(version: Version) -> str:
-    """What the recipe of its APIs says it is for."""
-    run = version.told("runs").get((version.told("apis") or {}).get("run"), {})
-    said = run.get("recipe", {}).get("description")
-    return said or "Training data for language models that use tools."
+    reasons = counted(len({reason for reason, _ in seen.fallen}), "reason")
+    yield "rejected records", seen.fallen.total(), f"for {reasons}"
 
 
 def _facts(version: Version) -> Iterator[tuple[str, str]]:
     manifest, runs = version.manifest, [*version.told("runs").values()]
     if before := manifest.get("parent"):
         split, more = manifest.get("regenerated"), manifest.get("extended")
-        how = f"with `{split}` made anew" if split else "with more rows" if more else "made anew"
+        how = f"with `{split}` made again" if split else "with more rows" if more else "made again"
         yield "Follows", f"{before['version']}, {how}"
     models = {agent["model"] for run in runs for agent in run.get("agents", ())} - {""}
     yield "Models", ", ".join(sorted(models)) or "none"
     spoken = {language for run in runs for language in run.get("recipe", {}).get("languages", ())}
     yield "Languages", ", ".join(sorted(spoken))
-    yield "Licence", "that of the models and APIs it was made with"
     if sources := (manifest.get("apis") or {}).get("sources", ()):
-        yield "APIs from", "; ".join(map(_source, sources[:MOST]))
+        listed = (
+            f"{one['kind']} {one['reference']} "
+            f"({one['apis']:,}, {one['licence'] or 'licence not stated'})".replace("  ", " ")
+            for one in sources[:MOST]
+        )
+        yield "APIs from", "; ".join(listed)
     yield "Made by", f"toolloom {manifest.get('toolloom', '')}, in {counted(len(runs), 'run')}"
     yield "Content", str(manifest["content"])[:16]
 
 
-def _source(source: JsonObject) -> str:
-    where = f" {source['reference']}" if source["reference"] else ""
-    licence = source["licence"] or "licence not stated"
-    return f"{source['kind']}{where} ({source['apis']:,}, {licence})"
-
-
 def _splits(version: Version) -> Section:
-    """Rows of each config by split."""
-    configs, splits = version.manifest["configs"], version.told("splits")
-
-    def rows(config: str, split: str) -> int:
-        return int(configs.get(config, {}).get(split, {}).get("rows", 0))
-
-    also = ["Instructions"] if any(rows("instructions", split) for split in splits) else []
-    return Section(
-        "Rows by split",
-        ("Split", "Dialogues", *also, "Rejected", "APIs"),
-        [
-            (
-                name,
-                split["rows"],
-                *(rows("instructions", name) for _ in also),
-                split["rejected"],
-                rows("apis", name),
-            )
-            for name, split in splits.items()
-        ],
-    )
-
-
-def _funnel(stages: Funnel, seen: ReadRows) -> Iterator[Block]:
-    """The stages that lead to dialogues, and those beside them."""
-    runs = f", the {stages.runs:,} runs that made this version together" if stages.runs > 1 else ""
-    beyond = stages.beyond(seen.all.rows, seen.levels.total(), seen.fallen.total())
-    gone = ", ".join(counted(count, what) for what, count in beyond.items() if count > 0)
-    about = (
-        f"What each stage accepted and rejected{runs}. A domain becomes several APIs, and queries "
-        "are drawn over the APIs, so the bars of these stages are of different things."
-    )
-    if gone:
-        about += (
-            f" Of what they made, {gone} are not in this version any more: a later run put others "
-            "in their place."
+    """Rows of each split, and how many APIs its dialogues call."""
+    there = version.manifest["configs"].get("instructions", {})
+    also = ["Instructions"] if there else []
+    rows = [
+        (
+            name,
+            split["rows"],
+            *(int(there.get(name, {}).get("rows", 0)) for _ in also),
+            split["rejected"],
+            split["apis"],
         )
-    rows = [_step(step, stages.most) for step in stages.steps if not step.beside]
-    title = "Accepted and rejected records by stage"
-    note = "" if rows else "Its runs made no dialogues."
-    beside = [_step(step, stages.most) for step in stages.steps if step.beside]
-    legend = () if beside else LEGEND
-    yield Block([Section(title, rows=rows, note=note, legend=legend)], about=about)
-    if beside:
-        kinds = (
-            "templates, the rows they were expanded into, and requests rewritten as instructions."
-        )
-        worlds = (
-            "the worlds in which they play, "
-            if any(step.name == "worlds" for step in stages.steps)
+        for name, split in version.told("splits").items()
+    ]
+    return Section("Rows by split", ("Split", "Dialogues", *also, "Rejected", "APIs called"), rows)
+
+
+def _chapters(version: Version, seen: ReadRows) -> Iterator[JsonObject]:
+    """What is counted, in the order of the page: an id, a heading, what it says, and sections."""
+    runs = [*version.told("runs").values()][::-1]  # the manifest tells of the last run first
+    stages: dict[str, list[StageCount]] = {}
+    for run in runs:
+        for stage in map(StageCount.model_validate, run["counts"]["stages"]):
+            if not stage.given:
+                stages.setdefault(stage.name, []).append(stage)
+    yield _chapter(
+        "funnel",
+        "From domains to accepted dialogues",
+        "What each stage accepted and rejected. The bars stand for different things: a domain "
+        "becomes several APIs, and queries are drawn over the APIs."
+        + (
+            f" {counted(len(runs), 'run')} made this version; later ones replaced rows of earlier "
+            "ones."
+            if len(runs) > 1
             else ""
-        )
-        about = worlds + kinds
-        yield Block(
-            [Section(f"{title} beside the dialogues", rows=beside, legend=LEGEND)],
-            "Beside the dialogues",
-            about[:1].upper() + about[1:],
-        )
+        ),
+        _funnel(stages),
+    )
+    yield _chapter(
+        "reasons",
+        "Why records were rejected",
+        "The first reason of each rejected record, and the stages it was rejected in. Select a "
+        "reason to see samples."
+        if seen.fallen
+        else "Nothing was rejected.",
+        _reasons(seen),
+    )
+    charts = [*_charts(version, seen)]
+    yield _chapter("distributions", "What is in it", "", charts, "charts")
+    if worlds := worlds_sections(version.manifest):
+        yield _chapter("worlds", "Worlds", "", worlds)
+    about, diverse = _diversity(seen)
+    yield _chapter("diversity", "Diversity", about, diverse)
+    yield _cost(stages, runs, sum(s["rows"] for s in version.told("splits").values()), seen)
 
 
-def _step(step: FunnelStep, most: int) -> tuple[Label, Bar, str]:
-    text = f"{step.accepted:,} accepted"
-    if step.rejected:
-        text += f", {step.rejected:,} rejected ({share(step.share)})"
-    parts = (("good", step.accepted), ("bad", step.rejected))
-    return Label(step.name, step.agent), Bar(parts, most), text
+def _chapter(
+    name: str, heading: str, about: str, sections: Sequence[Section], layout: str = "wide"
+) -> JsonObject:
+    return {
+        "id": name,
+        "heading": heading,
+        "about": about,
+        "sections": sections,
+        "layout": layout,
+    }
 
 
-def _reasons(seen: ReadRows) -> Block:
+def _funnel(stages: Mapping[str, Sequence[StageCount]]) -> list[Section]:
+    sums = {
+        name: (sum(one.accepted for one in parts), sum(one.rejected for one in parts))
+        for name, parts in stages.items()
+    }
+    most, rows = max(map(sum, sums.values()), default=0), []
+    for name, (accepted, rejected) in sums.items():
+        text = f"{accepted:,} accepted"
+        if rejected:
+            text += f", {rejected:,} rejected ({share(rejected / (accepted + rejected))})"
+        bar = Bar((("good", accepted), ("bad", rejected)), most)
+        rows.append((Label(name, stages[name][0].agent), bar, text))
+    return [Section("Accepted and rejected records by stage", rows=rows, legend=LEGEND)]
+
+
+def _reasons(seen: ReadRows) -> list[Section]:
     """A reason opens its samples, if it is among those of which some are shown."""
     stages: dict[str, Counter[str]] = {}
     for (reason, stage), count in sorted(seen.fallen.items()):
         stages.setdefault(reason, Counter())[stage] = count
     ranked = sorted(stages.items(), key=lambda item: (-item[1].total(), item[0]))
-    if not ranked:
-        return Block(about="Nothing was rejected.")
-    most = ranked[0][1].total()
     rows = [
         (
             Label(words(reason), reason=reason if number < REASONS else ""),
-            Bar((("bad", counts.total()),), most),
+            Bar((("bad", counts.total()),), ranked[0][1].total()),
             f"{counts.total():,} in {', '.join(stage for stage, _ in counts.most_common())}",
         )
         for number, (reason, counts) in enumerate(ranked)
     ]
-    about = (
-        "The first reason of each rejected record, and the stages it fell in. A reason opens its "
-        "samples."
-    )
-    return Block([Section("Rejected because", rows=rows)], about=about)
+    return [Section("Rejected because", rows=rows)] if rows else []
 
 
 def _charts(version: Version, seen: ReadRows) -> Iterator[Section]:
@@ -267,31 +337,25 @@ def _charts(version: Version, seen: ReadRows) -> Iterator[Section]:
             counts = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
         yield chart(title, counts, sum(counts.values()) if name == "observations" else rows)
     if seen.levels:
-        levels = {
-            level: seen.levels[level] for level in (*LEVELS, *seen.levels) if seen.levels[level]
-        }
+        levels = {level: seen.levels[level] for level in LEVELS if seen.levels[level]}
         yield chart("Level of instructions", levels, seen.levels.total())
-    for what, lengths in seen.lengths.items():
-        middle, long = quantile(lengths, 0.5), quantile(lengths, 0.9)
-        note = (
-            f"Half have at most {middle:,}, nine of ten at most {long:,}; "
-            f"the most is {max(lengths):,}."
-        )
-        yield chart(what.capitalize(), binned(lengths), lengths.total(), note)
+    if seen.lengths:
+        lengths = [
+            (what, quantile(counts, 0.5), quantile(counts, 0.9), max(counts))
+            for what, counts in seen.lengths.items()
+        ]
+        yield Section("Lengths", ("", "Half have at most", "9 of 10", "All"), lengths)
 
 
-def chart(
-    title: str, counts: Mapping[str, int], of: int, note: str = "", kind: str = "good"
-) -> Section:
+def chart(title: str, counts: Mapping[str, int], of: int) -> Section:
     """Bars in the order given, each with its share; of very many the first ones."""
-    shown = [*counts.items()][:MOST]
-    if rest := len(counts) - len(shown):
-        more = sum(counts.values()) - sum(count for _, count in shown)
-        note = f"{note} And {rest:,} more, with {more:,}.".strip()
+    first = [*counts.items()][:MOST]
+    rest = [*counts.values()][MOST:]
+    note = f"{len(rest):,} more, with {sum(rest):,} in all." if rest else ""
     most = max(counts.values(), default=0) or 1
     rows = [
-        (Label(label), Bar(((kind, count),), most), f"{count:,} ({share(count / of)})")
-        for label, count in shown
+        (Label(label), Bar((("good", count),), most), f"{count:,} ({share(count / of)})")
+        for label, count in first
     ]
     return Section(title, rows=rows, note=note)
 
@@ -300,33 +364,6 @@ def share(part: float) -> str:
     """A share that is read in one piece; what there is, is never `0 %`."""
     text = "<1 %" if 0 < part <= 0.005 else percent(part)
     return text.replace(" ", "\u00a0")
-
-
-def binned(counts: Mapping[int, int]) -> dict[str, int]:
-    """How many there are by range, such as `10–19`.
-
-    Each number has its own bin if they are few; else bins are 2, 5, 10, 20 … wide, and the last
-    one takes what lies far off. Empty bins between others are kept.
-    """
-    if not counts:
-        return {}
-    low, high = min(counts), max(counts)
-    if high - low < BINS:
-        return {str(n): counts.get(n, 0) for n in range(low, high + 1)}
-    most = quantile(counts, 0.99)
-    span = most - low
-    width, steps = 1, 0  # of 1, 2, 5, 10, 20 … the first with which there are no more bins
-    while span // width >= BINS:
-        steps += 1
-        width = (1, 2, 5)[steps % 3] * 10 ** (steps // 3)
-    start = low // width * width
-    last = start + (most - start) // width * width
-    bins = {_range(edge, width): 0 for edge in range(start, last + 1, width)}
-    for number, count in counts.items():
-        edge = start + (number - start) // width * width
-        name = _range(edge, width) if edge <= last else f"{last + width:,} and more"
-        bins[name] = bins.get(name, 0) + count
-    return bins
 
 
 def quantile(counts: Mapping[int, int], share: float) -> int:
@@ -339,98 +376,169 @@ def quantile(counts: Mapping[int, int], share: float) -> int:
     return max(counts)
 
 
-def _range(edge: int, width: int) -> str:
-    return f"{edge:,}" if width == 1 else f"{edge:,}–{edge + width - 1:,}"
-
-
-def _diversity(seen: ReadRows) -> Iterator[Block]:
-    """Of each group of requests the figures, and how near the nearest other ones are."""
-    for group in (WRITTEN, SCRIPTED, TEMPLATES, INSTRUCTED):
-        if not (draw := seen.requests.get(group)):
-            continue
-        measured = diversity(draw.items(), draw.seen)
-        about = f"Of {measured.drawn:,}"
-        about += f" drawn from {measured.of:,}." if measured.drawn < measured.of else "."
-        if measured.mean is not None:
-            about += (
-                f" The nearest other request is {measured.mean:.0f}\u00a0% alike on average; "
-                f"{100 * measured.near:.0f}\u00a0% have one that is 80\u00a0% alike or more."
-            )
-        if group == TEMPLATES:
-            about += " They repeat their template's words: that is what they are for."
-        shares = [f"{part:.3f}" for part in measured.distinct.values()]
-        head = ("", *(counted(n, "word") for n in measured.distinct))
-        title = "Different word sequences, as a share of all (distinct-n)"
-        sections = [Section(title, head, [("share", *shares)])]
-        if measured.nearest:
-            tens = Counter(min(near, 99) // 10 for near in measured.nearest)
-            counts = {f"{10 * n}–{10 * n + 9 + (n == 9)} %": tens[n] for n in range(10) if tens[n]}
-            title = "Likeness of the nearest other request"
-            sections.append(chart(title, counts, len(measured.nearest)))
-        yield Block(sections, f"Requests: {group}", about, "halves")
-
-
-def _coverage(seen: ReadRows) -> Iterator[Block]:
-    """APIs that accepted dialogues call, by category."""
-    covered = seen.all.covered
+def _diversity(seen: ReadRows) -> tuple[str, list[Section]]:
+    """How unlike requests are, and how many of the APIs dialogues call."""
+    head = ("Requests", "Compared", *(f"distinct-{n}" for n in (1, 2, 3)), "Nearest", "Alike")
+    rows, sections = [], []
+    for kind, draw in sorted(seen.requests.items()):
+        texts = [folded(item["text"]) for item in draw]
+        parts = [f"{distinct([_WORD.findall(text) for text in texts], n):.3f}" for n in (1, 2, 3)]
+        near = nearest(texts)
+        alike = fmean(one >= NEAR for one in near) if near else None
+        mean = f"{fmean(near):.0f}\u00a0%" if near else "–"
+        of = f"{len(texts):,}" + (f" of {draw.seen:,}" if draw.seen > len(texts) else "")
+        rows.append((kind, of, *parts, mean, "–" if alike is None else share(alike)))
+    if rows:
+        note = (
+            "distinct-n: different sequences of n words, as a share of all. Nearest: how much the "
+            f"nearest other request is like one, on average. Alike: requests with another that is "
+            f"{NEAR} % like them. Rows of templates repeat their template's words."
+        )
+        sections.append(Section("Requests", head, rows, note=note))
     there, called = Counter(seen.apis.values()), Counter[str]()
-    for name in covered.apis & seen.apis.keys():
+    for name in seen.called & seen.apis.keys():
         called[seen.apis[name]] += 1
     if not there:
-        return
+        return "" if rows else "It has no requests and no APIs.", sections
+    ranked = sorted(there, key=lambda category: (-there[category], category))[:MOST]
     most = max(there.values())
-    ranked = sorted(there, key=lambda category: (-there[category], category))
-    rows = [
+    bars = [
         (
-            Label(category),
-            Bar((("good", called[category]), ("rest", there[category] - called[category])), most),
-            f"{called[category]:,} of {there[category]:,}",
+            Label(one),
+            Bar((("good", called[one]), ("rest", there[one] - called[one])), most),
+            f"{called[one]:,} of {there[one]:,}",
         )
-        for category in ranked[:MOST]
+        for one in ranked
     ]
-    reached = sum(count > 0 for count in called.values())
-    about = (
-        f"Accepted dialogues call {called.total():,} of {len(seen.apis):,} APIs, in {reached:,} of "
-        f"{len(there):,} categories"
-    )
-    if combinations := sum(map(len, covered.combinations.values())):
-        about += f", and {combinations:,} different combinations of several APIs"
-    note = f"And {len(ranked) - MOST:,} more categories." if len(ranked) > MOST else ""
-    section = Section("APIs that are called, by category", rows=rows, note=note)
-    yield Block([section], "Coverage", f"{about}.")
+    note = f"{len(there) - MOST:,} more categories." if len(there) > MOST else ""
+    sections.append(Section("APIs that are called, by category", rows=bars, note=note))
+    about = f"Accepted dialogues call {called.total():,} of {counted(len(seen.apis), 'API')}."
+    return about, sections
 
 
-def _cost(stages: Funnel, seen: ReadRows) -> Block:
+def distinct(texts: Sequence[Sequence[str]], n: int) -> float:
+    """Distinct-n: different n-grams as a share of all n-grams (Li et al. 2016); 0 without any."""
+    grams = [tuple(words[at : at + n]) for words in texts for at in range(len(words) - n + 1)]
+    return len(set(grams)) / len(grams) if grams else 0.0
+
+
+def nearest(texts: Sequence[str]) -> list[int]:
+    """Of each text the likeness of the nearest other one: 100 less the share of letters to delete
+    and insert."""
+    import numpy as np
+    from rapidfuzz import fuzz, process
+
+    if len(texts) < 2:
+        return []
+    likeness = process.cdist(texts, texts, scorer=fuzz.ratio, dtype=np.uint8, workers=-1)
+    np.fill_diagonal(likeness, 0)
+    return [int(one) for one in likeness.max(axis=1)]
+
+
+def _cost(
+    stages: Mapping[str, Sequence[StageCount]],
+    runs: Sequence[JsonObject],
+    dialogues: int,
+    seen: ReadRows,
+) -> JsonObject:
     """Requests, tokens and dollars by stage."""
-    asked = [step for step in stages.steps if step.use.requests]
+    use = {name: sum((one.use for one in parts), Usage()) for name, parts in stages.items()}
+    asked = {name: one for name, one in use.items() if one.requests}
     if not asked:
-        return Block(about="No model was asked.")
-    rows_made = seen.all.rows + seen.levels.total()
+        return _chapter("cost", "What it took", "No model was asked.", [])
+    priced = any(run["counts"].get("priced") for run in runs)
+    unpriced = {m for run in runs for m in run["counts"].get("unpriced", ())} if priced else ()
+    total, made = sum(asked.values(), Usage()), dialogues + seen.levels.total()
     about = (
-        "Answers that were used for records, those from the cache included. Cached is the share of "
+        "Answers that records were made of, those from the cache included. Cached is the share of "
         "the tokens sent that the endpoint says it had cached."
     )
-    if not stages.priced:
-        about += " The recipe has no prices, so no dollars are told."
-    elif rows_made:
-        of_one = dollars(stages.use.cost / rows_made)
-        about += f" {of_one} for each row, all that was rejected on the way included."
-    if stages.priced and stages.unpriced:
-        about += f" Costs lack {', '.join(stages.unpriced)}, which have no price."
-    most = max(step.use.prompt_tokens for step in asked)
+    if not priced:
+        about += " The recipe has no prices, so there is no cost."
+    elif made:
+        about += f" {dollars(total.cost / made)} for each row, rejected records included."
+    if unpriced:
+        about += f" The cost lacks {', '.join(sorted(unpriced))}, which have no price."
+    most = max(one.prompt_tokens for one in asked.values())
     rows = [
         (
-            Label(step.name, step.agent),
-            *use_cells(step.use, stages.priced),
-            Bar((("good", step.use.prompt_tokens),), most),
+            Label(name, stages[name][0].agent),
+            *use_cells(one, priced),
+            Bar((("good", one.prompt_tokens),), most),
         )
-        for step in asked
+        for name, one in asked.items()
     ]
     columns = ["Stage", "Requests", "Tokens sent", "Cached", "Received"]
-    head = [*columns, *(["Cost"] if stages.priced else []), "Share of the tokens sent"]
-    total = ("In all", *use_cells(stages.use, stages.priced), "")
-    section = Section("Requests, tokens and cost by stage", head, rows, total)
-    return Block([section], about=about)
+    head = [*columns, *(["Cost"] if priced else []), "Share of the tokens sent"]
+    sums = ("In all", *use_cells(total, priced), "")
+    title = "Requests, tokens and cost by stage"
+    return _chapter("cost", "What it took", about, [Section(title, head, rows, sums)])
+
+
+def samples(version: Version, seen: ReadRows) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """The samples on the page: their group, HTML, and what they can be found by.
+
+    Raises StoreError for a row that is damaged.
+    """
+    by_reason = Counter[str]()
+    for (reason, _), count in seen.fallen.items():
+        by_reason[reason] += count
+    frequent = [reason for reason, _ in sorted(by_reason.items(), key=lambda i: (-i[1], i[0]))]
+    scripts = (
+        kind for kind, draw in seen.samples.items() if kind[0] == "scripts" and draw.seen > 1
+    )
+    sheets = sorted(scripts, key=lambda kind: place(kind[1]))[:SHEETS]
+    for kind, draw in sorted(seen.samples.items()):
+        group = kind[0]
+        if group == "rejected" and kind[1] not in frequent[:REASONS]:
+            continue
+        if group == "scripts":
+            if kind in sheets:
+                world, _, script = kind[1].partition("\0")
+                rows = [_sample(version, row)[0] for row in [*draw][:3]]
+                html = render("sheet.html.j2", world=world, script=script, rows=rows)
+                yield group, html, {"world": world}
+            continue
+        for row in draw:
+            if group == "instructions":
+                yield group, *_instructions(row)
+            else:
+                yield group, *_sample(version, row)
+
+
+def _sample(version: Version, row: JsonObject) -> tuple[str, dict[str, str]]:
+    """An accepted dialogue or a rejected record, as it is stored."""
+    with readable(version, row):
+        if "reason" in row:
+            parsed = {name: json.loads(row[name]) for name in ("findings", "record", "provenance")}
+            note = "… (cut here: the config `rejected` has it whole)"
+            raw = [r if len(r) <= RAW_LONGEST else r[:RAW_LONGEST] + note for r in row["raw"][:RAW]]
+            record = {**row, **parsed, "raw": raw}
+            need = need_of(record["record"])
+        else:
+            record = {"id": row["id"], **{part: json.loads(row[part]) for part in PARTS}}
+            need = need_of(record)
+        setting = need.get("setting") or {}
+        whose = "of a model" if not setting.get("script") else "of a script, free to use again"
+        facets = {
+            **{name: row.get(name) for name in ("reason", "stage", "split")},
+            **{name: need.get(name) for name in ("ability", "scenario")},
+            "words": whose if setting else "",
+        }
+        html = dialogue_html(record, raw=True, longest=LONGEST)
+        return html, {name: str(value) for name, value in facets.items() if value}
+
+
+def _instructions(drawn: JsonObject) -> tuple[str, dict[str, str]]:
+    """A request as it is said at each level, from little to all."""
+    rows = sorted(
+        drawn["rows"],
+        key=lambda row: LEVELS.index(row["level"]) if row["level"] in LEVELS else len(LEVELS),
+    )
+    said = [(row["level"], row["instruction"][:LONGEST]) for row in rows]
+    first = drawn["rows"][0]
+    html = render("instructions.html.j2", id=first["sample"], said=said, path=first["path"] or ())
+    return html, {"split": drawn["split"], "source": first["source"]}
 
 
 def path_of(version: Version, output: Path | None) -> Path:
@@ -444,14 +552,15 @@ def path_of(version: Version, output: Path | None) -> Path:
         path = path / name if path.is_dir() else path
         if not path.parent.is_dir():
             raise StoreError(
-                f"{path.parent}: is no folder. Make it, or choose another place with --output."
+                f"{path.parent}: there is no such folder. Make it, or choose another place with "
+                "--output."
             )
         if path.exists():
             with path.open("rb") as file:
                 if file.read(len(MARK)) != MARK:
                     raise StoreError(
-                        f"{path}: is there already, and is no report of toolloom's. "
-                        "Choose another file with --output."
+                        f"{path}: exists, and is not a report of toolloom's. Choose another file "
+                        "with --output."
                     )
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: cannot be read ({error}). Choose another --output.") from error
@@ -461,15 +570,6 @@ def path_of(version: Version, output: Path | None) -> Path:
 def write(path: Path, text: str) -> int:
     """Write a report, whole or not at all; its bytes. Raises StoreError."""
     whole = text.encode()
-    try:
-        with replacing(path) as file:
-            file.write(whole)
-    except StoreError as error:
-        cause = error.__cause__
-        if isinstance(cause, OSError) and cause.errno not in FULL:
-            why = cause.strerror or str(cause)
-            raise StoreError(
-                f"{path}: cannot be written ({why}). Choose another file with --output."
-            ) from cause
-        raise
+    with replacing(path) as file:
+        file.write(whole)
     return len(whole)

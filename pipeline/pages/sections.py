@@ -158,7 +158,7 @@ def version_sections(version: Version) -> list[Section]:
         (name, split["rows"], split["rejected"], split["apis"], " ".join(split["runs"]))
         for name, split in manifest["splits"].items()
     ]
-    sections = [Section(head=("split", "dialogues", "rejected", "APIs", "run"), rows=rows)]
+    sections = [Section(head=("split", "dialogues", "rejected", "APIs called", "run"), rows=rows)]
     for title, name in (("ability", "abilities"), ("scenario", "scenarios"), ("calls", "calls")):
         cells = [
             (value, count, *(split[name].get(value, 0) for split in splits.values()))

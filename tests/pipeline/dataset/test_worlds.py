@@ -25,9 +25,7 @@ from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.dataset.verify_beside import Inspectors
 from toolloom.pipeline.dataset.verify_files import FaultKind
 from toolloom.pipeline.growth import plan_extension, plan_regeneration
-from toolloom.pipeline.pages.dialogue import samples
-from toolloom.pipeline.pages.reading import SHOWN, read
-from toolloom.pipeline.pages.report import page
+from toolloom.pipeline.pages.report import SHEETS, page, read, samples
 from toolloom.pipeline.pages.sections import worlds_sections
 from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.store.version import open_version
@@ -312,7 +310,7 @@ def test_a_report_and_a_screen_tell_of_worlds(outputs: Path) -> None:
     (section,) = worlds_sections(version.manifest)
     assert section.rows[0][:2] == (WORLD, sum(1 for _ in version.rows("samples")))
     text = page(version, read(version))
-    assert "Requests: of worlds" in text and "Requests: written by agents" not in text
+    assert "of worlds&#39; scripts" in text and "written by agents" not in text
 
 
 def test_what_fell_of_a_played_script_is_not_tried_again(outputs: Path) -> None:
@@ -364,12 +362,12 @@ def test_the_report_has_a_proof_sheet_of_each_script(outputs: Path) -> None:
     rows = [row for split in ("train", "validation") for row in version.rows("environments", split)]
     several = {name: n for name, n in Counter(row["script"] for row in rows).items() if n > 1}
     shown = [*samples(version, read(version))]
-    sheets = [one for one in shown if one.group == "scripts"]
-    assert len(several) > SHOWN == len(sheets)
+    sheets = [html for group, html, _ in shown if group == "scripts"]
+    assert len(sheets) == min(SHEETS, len(several)) > 1
     for sheet in sheets:
-        (script,) = (name for name in several if f"<h3>{escape(name)} <small>" in sheet.html)
+        (script,) = (name for name in several if f"<h3>{escape(name)} <small>" in sheet)
         ids = {row["id"] for row in rows if row["script"] == script}
-        assert len(ids & {*re.findall(r"<h3>([\w-]+)</h3>", sheet.html)}) == min(3, len(ids))
-    assert {one.facets["words"] for one in shown if one.group == "accepted"} == {
+        assert len(ids & {*re.findall(r"<h3>([\w-]+)</h3>", sheet)}) == min(3, len(ids))
+    assert {facets["words"] for group, _, facets in shown if group == "accepted"} == {
         "of a script, free to use again"
     }

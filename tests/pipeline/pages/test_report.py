@@ -1,38 +1,41 @@
+"""The report of a version: what is counted and drawn, where it is written, what damage is told."""
+
 from __future__ import annotations
 
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import finished_runs, toys
 
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.pages.dialogue import samples
-from toolloom.pipeline.pages.reading import SHOWN, read
 from toolloom.pipeline.pages.report import (
-    BINS,
     MARK,
-    binned,
-    chapters_of,
-    figures,
+    SHOWN,
+    Draw,
+    distinct,
+    nearest,
     page,
     path_of,
     quantile,
+    read,
+    rows_of,
+    samples,
     share,
     write,
 )
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import Reason, StoreError
 
-NUMBERS = st.dictionaries(st.integers(0, 10**7), st.integers(1, 1000), min_size=1)
-SORTS = {"accepted": "ability", "rejected": "reason"}  # each is a kind of its own
+KINDS = {"accepted": ("ability", "scenario"), "rejected": ("reason",)}
 
 
 def version(folder: Path, count: int = 4, **kinds: Any) -> Version:
@@ -40,10 +43,18 @@ def version(folder: Path, count: int = 4, **kinds: Any) -> Version:
     return publish(finished_runs.run(folder, toys.recipe(), made, **kinds), folder).version
 
 
-def bar_of(row: Sequence[Any]) -> tuple[str, float]:
-    """The label and the length of a bar."""
-    label, bar, _ = row
-    return label.text, bar.parts[0][1]
+def whole(folder: Path) -> Version:
+    fallen = [toys.rejected(toys.sample(), "rewritten", Reason.OFF_PATH)]
+    kinds: Any = {"expansions": [finished_runs.expansion()], "instructions": finished_runs.levels()}
+    return version(folder, rejected=fallen, **kinds)
+
+
+def words(html: str) -> str:
+    """The page's text without its samples."""
+    text = re.sub(
+        r"<(style|script).*?</\1>|<[^>]*>", " ", html.partition('id="samples"')[0], flags=re.DOTALL
+    )
+    return re.sub(r"\s+", " ", text)
 
 
 def test_equal_versions_make_equal_reports(tmp_path: Path) -> None:
@@ -62,8 +73,8 @@ def test_it_stands_alone(tmp_path: Path) -> None:
     assert "default-src &#39;none&#39;" in text
 
 
-def test_twenty_samples_of_each_kind(tmp_path: Path) -> None:
-    """Of each ability, of each reason, of rows of templates and of requests with instructions."""
+def test_some_samples_of_each_kind(tmp_path: Path) -> None:
+    """Of each ability and scenario, of each reason, of rows of templates and of instructions."""
     fallen = [
         toys.rejected(toys.sample(toys.query(n)), "rewritten", reason)
         for n in range(25)
@@ -76,34 +87,74 @@ def test_twenty_samples_of_each_kind(tmp_path: Path) -> None:
         rows=finished_runs.expanded(rows=[*range(5)] * 6),
         instructions=[one for n in range(25) for one in finished_runs.levels(f"q{n}")],
     )
-    shown = [
-        (one.group, one.facets.get(SORTS.get(one.group, ""), ""))
-        for one in samples(made, read(made))
-    ]
-    kinds = Counter(shown)
+    kinds = Counter(
+        (group, *(facets[name] for name in KINDS.get(group, ())))
+        for group, _, facets in samples(made, read(made))
+    )
     assert {*kinds.values()} == {SHOWN}
-    groups = {"accepted": 3, "instructions": 1, "rejected": 2, "templates": 1}
-    assert Counter(group for group, _ in kinds) == groups
+    assert {group for group, *_ in kinds} == {"accepted", "rejected", "templates", "instructions"}
 
 
-def test_figures_are_those_of_the_manifest(tmp_path: Path) -> None:
-    """What the cards, the splits and the charts tell is what the version's files tell."""
-    made = find_version(tmp_path, version(tmp_path, 9).label)
-    seen = read(made)
-    assert [(what, count) for what, count, _ in figures(made, seen)["cards"]] == [
-        ("dialogues", 9),
-        ("APIs", 2),
-        ("rejected records", 0),
-    ]
-    chapters = {chapter.id: chapter for chapter in chapters_of(made, seen)}
-    charts = {
-        section.title: dict(map(bar_of, section.rows))
-        for section in chapters["distributions"].blocks[0].sections
+def test_rows_are_counted_and_figures_are_the_manifests(tmp_path: Path) -> None:
+    """Those that agents wrote and those of templates, rejected records, instructions, APIs."""
+    made, ticks = whole(tmp_path), [0]
+    seen = read(made, lambda: ticks.append(1))
+    assert {name: draw.seen for name, draw in seen.requests.items()} == {
+        "written by agents": 4,
+        "rows of templates": 3,
+        "instructions": 5,
     }
-    abilities = made.manifest["splits"]["train"]["abilities"]
-    assert charts["Ability"] == {key.replace("_", " "): n for key, n in abilities.items()}
-    assert charts["Turns of the user"] == {"1": 9}
-    assert "call 1 of 2 APIs" in chapters["diversity"].blocks[-1].about
+    assert sum(ticks) == rows_of(made)
+    text = words(page(made, seen))
+    for told in (
+        "7 dialogues",
+        "5 instructions",
+        "1 rejected records",
+        "off path 1 in rewritten",
+        "Accepted dialogues call 1 of 2 APIs",
+        "words of the request 7 7 7",
+        "messages 4 4 4",
+    ):
+        assert told in text
+
+
+@pytest.mark.parametrize(
+    ("config", "column", "text", "message"),
+    [
+        ("samples", "dialogue", "{}", "row q0 is damaged .*toolloom verify toy/1.0.0"),
+        ("rejected", "record", None, "is damaged"),
+    ],
+)
+def test_a_damaged_row_is_named(
+    tmp_path: Path, config: str, column: str, text: str | None, message: str
+) -> None:
+    """And the command that tells more."""
+    made = whole(tmp_path)
+    [path] = made.files(config, "train")
+    table = pq.read_table(path)
+    texts = pa.array([text, *table.column(column).to_pylist()[1:]], pa.string())
+    number = table.schema.get_field_index(column)
+    pq.write_table(table.set_column(number, column, texts), path)
+    with pytest.raises(StoreError, match=message):
+        page(made, read(made))
+
+
+@pytest.mark.parametrize(
+    ("key", "odd"),
+    [
+        ("splits", 3),
+        ("splits", {"train": [1]}),
+        ("runs", {"x": {"recipe": [1]}}),
+        ("runs", {"x": {"counts": {"stages": 3}}}),
+        ("apis", 3.5),
+    ],
+)
+def test_a_damaged_manifest_is_told(tmp_path: Path, key: str, odd: object) -> None:
+    """Of whatever shape it is, there is a message with its name."""
+    made = whole(tmp_path)
+    made.manifest[key] = odd
+    with pytest.raises(StoreError, match=r"manifest.json: .*damaged"):
+        page(made, read(made))
 
 
 def test_a_report_has_a_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,14 +172,14 @@ def test_only_a_report_is_written_over(tmp_path: Path) -> None:
     write(path, page(made, read(made)))
     assert path_of(made, path) == path
     path.write_text("<html>my own page</html>")
-    with pytest.raises(StoreError, match="is no report of toolloom's"):
+    with pytest.raises(StoreError, match="is not a report of toolloom's"):
         path_of(made, path)
 
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    """One message that names --output; no half file."""
+    """One message; no half file."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="Choose another file with --output"):
+    with pytest.raises(StoreError, match="cannot be written"):
         write(tmp_path / "file" / "report.html", "text")
     assert os.listdir(tmp_path) == ["file"]
 
@@ -142,17 +193,6 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="No space left"):
         write(path, "text")
     assert path.read_bytes() == MARK
-
-
-def test_the_funnel_tells_what_was_replaced(tmp_path: Path) -> None:
-    """Where the stages count more than the version holds, the page says so; else it does not."""
-    made = version(tmp_path, 4)
-    assert "any more" not in page(made, read(made))
-    (run,) = made.manifest["runs"].values()
-    *_, last = (s for s in run["counts"]["stages"] if not s["beside"])
-    last["accepted"] += 2
-    text = page(made, read(made))
-    assert "Of what they made, 2 dialogues are not in this version any more" in text
 
 
 def test_what_there_is_is_never_zero_percent() -> None:
@@ -173,36 +213,40 @@ def test_a_foreign_manifest_chooses_no_place(tmp_path: Path, key: str, odd: str)
         find_version(tmp_path, str(made.path))
 
 
-@pytest.mark.parametrize(
-    ("counts", "bins"),
-    [
-        pytest.param({1: 5, 4: 2}, {"1": 5, "2": 0, "3": 0, "4": 2}, id="few have one each"),
-        pytest.param(
-            dict.fromkeys(range(120), 1),
-            {f"{n}–{n + 19}": 20 for n in range(0, 120, 20)},
-            id="many share round ones, no more than ten or so",
-        ),
-        pytest.param(
-            {**dict.fromkeys(range(10), 100), 90_000: 1},
-            {**{str(n): 100 for n in range(10)}, "10 and more": 1},
-            id="what lies far off is in the last",
-        ),
-    ],
-)
-def test_numbers_are_binned(counts: dict[int, int], bins: dict[str, int]) -> None:
-    """One number among a thousand does not squeeze all others into one bin."""
-    assert binned(counts) == bins
-
-
 @pytest.mark.parametrize(("share", "number"), [(0.0, 1), (0.5, 2), (0.51, 3), (1.0, 9)])
 def test_a_quantile_is_a_number_that_is_there(share: float, number: int) -> None:
     """Of 1, 2, 3 and 9 half have at most 2."""
     assert quantile({9: 1, 1: 1, 3: 1, 2: 1}, share) == number
 
 
-@given(NUMBERS)
-def test_nothing_is_lost_in_bins(counts: dict[int, int]) -> None:
-    """All are in some bin, and a person can take in the bins."""
-    bins = binned(counts)
-    assert sum(bins.values()) == sum(counts.values())
-    assert len(bins) <= BINS + 2
+def drawn(names: list[str], size: int) -> list[Any]:
+    draw = Draw(size)
+    for name in names:
+        draw.offer(name, {"name": name})
+    return [one["name"] for one in draw]
+
+
+@given(st.permutations([f"row {n}" for n in range(40)]))
+def test_the_order_of_rows_decides_nothing(names: list[str]) -> None:
+    """The same rows are drawn, in the same order, whoever came first; no more than were wanted."""
+    assert drawn(names, 7) == drawn(sorted(names), 7)
+    assert len({*drawn(names, 7)}) == 7
+    assert sorted(drawn(names[:4], 7)) == sorted(names[:4])
+
+
+def test_rows_of_one_name_are_both_there() -> None:
+    """Ids may repeat among rejected records: items are never compared."""
+    assert drawn(["same"] * 3, 2) == ["same", "same"]
+
+
+@pytest.mark.parametrize(("n", "part"), [(1, 2 / 5), (2, 2 / 3), (3, 1.0), (4, 0.0)])
+def test_distinct_n_is_the_share_of_different_n_grams(n: int, part: float) -> None:
+    """Of 5 words 2 are different, of 3 pairs 2; n-grams do not reach from one text into another."""
+    assert distinct([["a", "b", "a"], ["a", "b"]], n) == pytest.approx(part)
+
+
+def test_nearest_is_the_likeness_of_the_most_alike_other_text() -> None:
+    """One letter of four differs: of eight letters two must go, so 75; never the text itself."""
+    assert nearest(["abcd", "abce", "wxyz"]) == [75, 75, 0]
+    assert nearest(["same", "same", "other"])[:2] == [100, 100]
+    assert nearest(["alone"]) == nearest([]) == []
