@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 
 from toolloom.pipeline.curation.parts import folded
-from toolloom.pipeline.dataset.figures import LEVELS, added
+from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, added
 from toolloom.pipeline.dataset.report import StageCount
 from toolloom.pipeline.pages.dialogue import dialogue_html, readable
 from toolloom.pipeline.pages.sections import use_cells, worlds_sections
@@ -34,7 +34,6 @@ MARK = b"<!doctype html>\n<!-- a toolloom report -->\n"  # how a report of ours 
 MOST = 24  # bars of one chart
 SHOWN = 8  # samples of a kind
 REASONS = 16  # of which rejected records are shown, the most frequent ones
-EXPANDED = "expanded"  # the stage that makes rows of templates
 SHEETS = 24  # scripts of which rows are shown side by side
 LONGEST = 20_000  # characters of a text that are shown
 RAW, RAW_LONGEST = 12, 2_000  # raw responses of a record that are shown, and characters of each

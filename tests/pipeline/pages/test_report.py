@@ -45,7 +45,7 @@ def version(folder: Path, count: int = 4, **kinds: Any) -> Version:
 
 def whole(folder: Path) -> Version:
     fallen = [toys.rejected(toys.sample(), "rewritten", Reason.OFF_PATH)]
-    kinds: Any = {"expansions": [finished_runs.expansion()], "instructions": finished_runs.levels()}
+    kinds: Any = {"rows": finished_runs.expanded(), "instructions": finished_runs.levels()}
     return version(folder, rejected=fallen, **kinds)
 
 
