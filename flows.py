@@ -36,7 +36,7 @@ from toolloom.pipeline.orchestration.growth import ScheduledRun, told
 from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
 from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.stage import Stage
-from toolloom.pipeline.store.run import Mark
+from toolloom.pipeline.store.run_folder import Mark
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
 from toolloom.pipeline.store.sync import Synced, is_address, sync, working_folder
 from toolloom.schemas import (

@@ -38,7 +38,7 @@ from toolloom.pipeline.apis.search import Finder, ndcg
 from toolloom.pipeline.formats import api_bank
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.formats.openapi import read
-from toolloom.pipeline.store.run import find_run
+from toolloom.pipeline.store.run_folder import find_run
 from toolloom.pipeline.store.version import find_version
 from toolloom.schemas import (
     Api,

@@ -49,7 +49,7 @@ from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, SFT, samples_row, s
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.stage import StageInput, nothing_of
 from toolloom.pipeline.store.files import Rows, read_objects, read_records, record_line, write_lines
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder
 from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.templates.expand import expand
 from toolloom.pipeline.templates.filling import MARK

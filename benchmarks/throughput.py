@@ -301,7 +301,7 @@ def world_rows(per_script: int) -> Json:
     """A run of the worlds that ship, without a model: the most memory of each part, in MB."""
     from toolloom.pipeline.progress import Silent
     from toolloom.pipeline.run import run_recipe
-    from toolloom.pipeline.store.run import Mark
+    from toolloom.pipeline.store.run_folder import Mark
     from toolloom.schemas import parse_recipe
 
     peaks: Json = {}

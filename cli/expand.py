@@ -234,7 +234,7 @@ def preview(
     `toolloom expand preview --dataset quickstart`
     """
     from toolloom.pipeline.pages.dialogue import preview_view
-    from toolloom.pipeline.pages.plans import previews_in_words
+    from toolloom.pipeline.pages.recipes import previews_in_words
     from toolloom.pipeline.store.version import find_version
     from toolloom.pipeline.templates.written import files as previews
     from toolloom.schemas import NothingFound

@@ -31,7 +31,7 @@ from toolloom.cli.console import (
 if TYPE_CHECKING:
     from toolloom.pipeline.progress import Watch
     from toolloom.pipeline.run import Made
-    from toolloom.pipeline.store.run import RunFolder
+    from toolloom.pipeline.store.run_folder import RunFolder
     from toolloom.schemas import Recipe
 
 
@@ -83,7 +83,7 @@ def validate(recipe: RecipePath) -> None:
     from toolloom.pipeline.apis.catalogue import category
     from toolloom.pipeline.apis.sources import described
     from toolloom.pipeline.curation import benchmarks
-    from toolloom.pipeline.pages.plans import recipe_sections
+    from toolloom.pipeline.pages.recipes import recipe_sections
     from toolloom.schemas import RecipeError, load_recipe
     from toolloom.schemas.recipe import readable_sources
 
@@ -167,8 +167,8 @@ def estimate(
     Example: `toolloom estimate recipes/loopback.yaml -n 24`
     """
     from toolloom.pipeline import estimate as forecasts
-    from toolloom.pipeline.pages.plans import forecast_sections
-    from toolloom.pipeline.pages.progress import Screen
+    from toolloom.pipeline.pages.recipes import forecast_sections
+    from toolloom.pipeline.pages.screen import Screen
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
@@ -224,7 +224,7 @@ def run(
 
 def watched(recipe: Recipe, log_json: bool, log_level: LevelOption | None) -> Watch:
     """The run's progress, with its log beside it."""
-    from toolloom.pipeline.pages.progress import LogProgress, Screen
+    from toolloom.pipeline.pages.screen import LogProgress, Screen
 
     console = console_on(sys.stderr)
     start_log(console, log_level, json_lines=log_json, recipe=recipe)
@@ -279,7 +279,7 @@ def carry_out(
 ) -> Made:
     """In this process, or `in_flow`, which is given `toolloom.flows`; `message` begins it."""
     from toolloom.pipeline import run as runner
-    from toolloom.pipeline.pages.plans import too_small
+    from toolloom.pipeline.pages.recipes import too_small
     from toolloom.pipeline.shard import check_engine
 
     check_engine(planned, way.engine, way.address)  # before anything is started
@@ -323,7 +323,7 @@ def end(made: Made, outputs: Path, advice: str = "") -> None:
     """Print what a run came to. Ends with exit code 1 if nothing was accepted."""
     from toolloom.pipeline.dataset.plays import behind, world_json
     from toolloom.pipeline.pages.sections import summary_sections
-    from toolloom.pipeline.store.run import RunFolder
+    from toolloom.pipeline.store.run_folder import RunFolder
 
     say(summary_sections(made.summary))
     folder = RunFolder(Path(made.summary.path))

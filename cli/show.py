@@ -16,7 +16,7 @@ from toolloom.cli.console import HERE, Outputs, console_on, known, say
 from toolloom.cli.run import tell_templates
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.store.run import RunFolder
+    from toolloom.pipeline.store.run_folder import RunFolder
     from toolloom.pipeline.store.version import Version
 
 
@@ -78,7 +78,7 @@ def rejected(
     Example: `toolloom rejected latest --reason ungrounded_argument -n 3`
     """
     from toolloom.pipeline.pages.dialogue import rejected_view
-    from toolloom.pipeline.store.run import find_run
+    from toolloom.pipeline.store.run_folder import find_run
     from toolloom.schemas import AgentName, Reason
 
     known("--reason", reason, list(Reason))
@@ -95,7 +95,7 @@ def rejected(
 
 def _find(outputs: Path, what: str) -> RunFolder | Version:
     """The dataset of this name, or else the run."""
-    from toolloom.pipeline.store.run import find_run
+    from toolloom.pipeline.store.run_folder import find_run
     from toolloom.pipeline.store.version import find_version
     from toolloom.schemas import NothingFound
 

@@ -28,7 +28,7 @@ from toolloom.pipeline.dataset.publish import came_to_nothing
 from toolloom.pipeline.stage import Stage, StageInput
 from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines
 from toolloom.pipeline.store.locks import hold_dataset
-from toolloom.pipeline.store.run import QUERIES, RunFolder, begun_with
+from toolloom.pipeline.store.run_folder import QUERIES, RunFolder, begun_with
 from toolloom.pipeline.store.version import (
     PARTS,
     Version,

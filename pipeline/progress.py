@@ -1,5 +1,5 @@
 """Who is told what happens in a run, and how far it is, in figures; those who show it are in
-pages/progress.py."""
+pages/screen.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 if TYPE_CHECKING:
     from toolloom.llm.model import Stats
     from toolloom.pipeline.stage import Stage
-    from toolloom.pipeline.store.run import Mark
+    from toolloom.pipeline.store.run_folder import Mark
     from toolloom.schemas import Outcome, Recipe
 
 SECONDS_BETWEEN_LINES = 20.0

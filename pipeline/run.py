@@ -48,7 +48,7 @@ from toolloom.pipeline.stage import (
     work_on,
 )
 from toolloom.pipeline.store.files import Rows, Stopped
-from toolloom.pipeline.store.run import Mark, RunFolder, StageFolder, batches
+from toolloom.pipeline.store.run_folder import Mark, RunFolder, StageFolder, batches
 from toolloom.pipeline.store.sync import local_outputs
 from toolloom.pipeline.worlds.files import keep
 from toolloom.schemas import (
@@ -100,7 +100,7 @@ async def run(
     chosen = planned(standard_stages() if stages is None else stages, recipe)
     folder, started = RunFolder(outputs / "runs" / recipe.run_id), time.monotonic()
     start = begin(recipe, outputs, folder, chosen)
-    async with folder.held():
+    with folder.locked():
         if start:
             start.write(folder)
             chosen = start.stages

@@ -100,7 +100,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     levels = [one for n in range(3) for one in finished_runs.levels(f"q{n}")]
     run = finished_runs.run(
-        folder, toys.recipe(), samples, [finished_runs.expansion()], levels, fallen
+        folder, toys.recipe(), samples, finished_runs.expanded(), levels, fallen
     )
     return report(publish(run, folder).version, folder)
 

@@ -37,7 +37,7 @@ from toolloom.pipeline.dataset.rows import (
     configs_of,
 )
 from toolloom.pipeline.store.files import read_objects, to_line, write_lines
-from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.tables import Config, TableWriter, VersionWriter, read_rows
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (

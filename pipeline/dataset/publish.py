@@ -20,7 +20,7 @@ from toolloom.pipeline.dataset.build import Keep, build
 from toolloom.pipeline.dataset.card import card, draw
 from toolloom.pipeline.store.files import explain, write_lines
 from toolloom.pipeline.store.locks import hold_folder
-from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import (
     LAYOUT,
     Version,

@@ -15,7 +15,7 @@ from typing import Any, cast
 from pydantic import Field
 
 from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, Covered, RowCounts, ranked
-from toolloom.pipeline.store.run import PlannedStage, RunFolder, begun_with
+from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder, begun_with
 from toolloom.schemas import (
     AgentName,
     ExpansionPlan,

@@ -20,13 +20,13 @@ from prefect.artifacts import (
 
 from toolloom.llm.log import note
 from toolloom.pipeline.dataset.report import StageCount, Summary
-from toolloom.pipeline.pages.progress import in_words, stage_in_words
+from toolloom.pipeline.pages.screen import in_words, stage_in_words
 from toolloom.pipeline.progress import StageFigures, Watch
 from toolloom.pipeline.render.markdown import cell, markdown
 from toolloom.pipeline.render.plots import Plot, svg
 from toolloom.pipeline.render.section import Section, dollars
 from toolloom.pipeline.run import Made
-from toolloom.pipeline.store.run import begun_with
+from toolloom.pipeline.store.run_folder import begun_with
 from toolloom.pipeline.store.secrets import SECRETS
 from toolloom.schemas import Recipe
 

@@ -54,7 +54,7 @@ from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.run import Made
 from toolloom.pipeline.store.files import read_records, record_line, write_lines
 from toolloom.pipeline.store.locks import hold_dataset
-from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.secrets import SECRETS
 from toolloom.pipeline.store.sync import working_folder
 from toolloom.pipeline.store.version import find_version

@@ -1,12 +1,11 @@
-"""What people look at: the report, the notebook, the progress of a run, and what commands print.
+"""What people look at: the report, the notebook, progress, and the tables of commands.
 
-A version is read once (`reading.py`) and becomes one HTML page (`report.py`). `rejections.py`,
-`judgements.py` and `inspection.py` say why records fell and who agrees, for the notebook in
-`notebooks/`; `dialogue.py` shows one record, `progress.py` a run as bars, lines or log records.
-Text of models is data here: the room render escapes it. All that is written is a report, a copy of
-the notebook, and a curator's marks.
+`report.py` makes one HTML file of a version; `dialogue.py` shows one record, on a page and on a
+terminal; `inspection.py` is what the notebook in `notebooks/` opens. `sections.py` has the tables
+of runs and versions, `recipes.py` those of recipes and forecasts, `screen.py` the two printers of
+progress: a terminal and log lines. Nothing here decides anything: it reads what the pipeline wrote.
 
-May touch: versions, runs and recipes, to read them; the spine and everything below.
-Begin with `sections.py`, what commands print of runs and versions; `plans.py` is the same of what
-is still to be made.
+May touch: versions and runs, through `store` and `dataset`; the terminal it is handed; render,
+checks, schemas.
+Begin with `report.py`, then `dialogue.py`.
 """

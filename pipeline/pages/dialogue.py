@@ -13,7 +13,7 @@ from rich.text import Text
 
 from toolloom.pipeline.checks.intent import differences, fits, pair
 from toolloom.pipeline.checks.transcript import made
-from toolloom.pipeline.pages.plans import preview_sections
+from toolloom.pipeline.pages.recipes import preview_sections
 from toolloom.pipeline.render.html import render, visible
 from toolloom.pipeline.render.terminal import indented, messages_view, text, view
 from toolloom.pipeline.store.version import Version

@@ -6,6 +6,6 @@ held by `locks.py`, a lock of the system on a file. `sync.py` copies a folder of
 address such as s3://bucket/prefix, and back. Numbers of versions follow from which files changed.
 
 May touch: disk and stores (fsspec), Arrow; llm, render, checks, schemas.
-Begin with `files.py`, how a file gets to the disk whole; then `run.py`, the folder of a run, and
+Begin with `files.py`, how a file gets to the disk whole; then `run_folder.py`, a run's folder, and
 `version.py`, the numbers of versions.
 """

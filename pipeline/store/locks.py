@@ -32,8 +32,7 @@ def hold(path: Path, busy: Callable[[], ToolloomError] | None = None) -> Iterato
     """
     from filelock import FileLock, Timeout
 
-    # A run lets go in another thread than it took hold in. What filelock would fall back on where
-    # files cannot be locked outlives its process.
+    # What filelock would fall back on where files cannot be locked outlives its process.
     lock = FileLock(path, thread_local=False, fallback_to_soft=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

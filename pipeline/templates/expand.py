@@ -38,7 +38,7 @@ from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import to_line
-from toolloom.pipeline.store.run import batches
+from toolloom.pipeline.store.run_folder import batches
 from toolloom.pipeline.templates.filling import NUMBER, STAGE, TemplateRenderer
 from toolloom.pipeline.worlds.needs import Abilities, Chance, WorldDraw, script_needs
 from toolloom.pipeline.worlds.session import WorldSession, moment_of

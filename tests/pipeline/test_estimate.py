@@ -19,7 +19,7 @@ from toolloom.pipeline.estimate import (
     flows,
     forecast,
 )
-from toolloom.pipeline.pages.plans import forecast_sections
+from toolloom.pipeline.pages.recipes import forecast_sections
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.stages import STAGES

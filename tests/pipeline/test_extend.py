@@ -14,7 +14,7 @@ from toolloom.pipeline.dataset.report import count
 from toolloom.pipeline.growth import is_expanded, parsed_plan, plan_extension, plan_regeneration
 from toolloom.pipeline.run import Made, make_dataset, run
 from toolloom.pipeline.stage import Stage, StageInput
-from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
     ExpansionPlan,

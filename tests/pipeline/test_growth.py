@@ -16,7 +16,7 @@ from support.growing_dataset import Maker, faults, files, grow, make, recipe, ro
 from toolloom.pipeline.dataset.diff import compare
 from toolloom.pipeline.growth import plan_extension, plan_growth, plan_regeneration
 from toolloom.pipeline.stage import StageInput
-from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import versions
 from toolloom.schemas import (
     EndpointDown,

@@ -12,7 +12,7 @@ from support.growing_dataset import published as of
 
 from toolloom.pipeline.growth import plan_regeneration
 from toolloom.pipeline.run import Made, run
-from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
     NothingFound,

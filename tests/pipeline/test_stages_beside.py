@@ -12,7 +12,7 @@ from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import preview, run, segments
 from toolloom.pipeline.stage import Stage, StageInput, check, main_before, planned
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.schemas import Query, Reason, RecipeError, Record, Sample
 
 BOTH = {"expand": {"rows": 5}, "rewrite": {"votes": 0}}

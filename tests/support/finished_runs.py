@@ -12,7 +12,7 @@ from support import toys
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.stage import Stage, planned_stage
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import Version
 from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.schemas import (

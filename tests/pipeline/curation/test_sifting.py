@@ -16,7 +16,7 @@ from toolloom.pipeline.run import preview, run, segments, shards_in_flight
 from toolloom.pipeline.stage import Sifted, Stage, StageInput, planned_stage
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run import RunFolder, StageMark
+from toolloom.pipeline.store.run_folder import RunFolder, StageMark
 from toolloom.schemas import Recipe, RecipeError, Rejected, Sample
 
 SIFTS = tuple(stage for stage in STAGES if stage.sift and not stage.beside)

@@ -19,12 +19,12 @@ from toolloom.pipeline.dataset.report import (
     count,
     offered,
 )
-from toolloom.pipeline.pages.plans import recipe_sections, too_small
+from toolloom.pipeline.pages.recipes import recipe_sections, too_small
 from toolloom.pipeline.pages.sections import counts_sections
 from toolloom.pipeline.render.section import dollars
 from toolloom.pipeline.run import run, run_recipe
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run import PlannedStage, RunFolder
+from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder
 from toolloom.pipeline.templates.mining.mining import mine
 from toolloom.pipeline.templates.mining.survey import SeenValues
 from toolloom.schemas import (

@@ -13,7 +13,7 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.growth import plan_extension
 from toolloom.pipeline.run import run_recipe
-from toolloom.pipeline.store.run import RunFolder
+from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.pipeline.worlds.shelf import Worlds, world_of
 from toolloom.schemas import ExpansionPlan, Recipe, Sample, parse_recipe

@@ -18,7 +18,7 @@ from toolloom.pipeline.render.terminal import text
 
 if TYPE_CHECKING:
     from toolloom.pipeline.stage import Stage
-    from toolloom.pipeline.store.run import Mark
+    from toolloom.pipeline.store.run_folder import Mark
     from toolloom.schemas import Recipe
 
 BAR = 32  # characters

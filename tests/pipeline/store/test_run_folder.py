@@ -19,7 +19,7 @@ from toolloom.pipeline.store.files import (
     write_lines,
 )
 from toolloom.pipeline.store.locks import hold_folder
-from toolloom.pipeline.store.run import Mark, RunFolder, StageFolder, find_run
+from toolloom.pipeline.store.run_folder import Mark, RunFolder, StageFolder, find_run
 from toolloom.schemas import Domain, NothingFound, Outcome, Reason, StoreError, Usage
 
 JSON = json_values(SCALARS | st.floats(allow_nan=False) | st.text(), st.text())
@@ -155,7 +155,7 @@ def test_ids_are_never_paths(tmp_path: Path) -> None:
 def test_a_run_that_is_held_is_refused(tmp_path: Path) -> None:
     """Two processes cannot work on one run; the lock goes when its holder is gone."""
     run = RunFolder(tmp_path / "run")
-    code = "import sys; from toolloom.pipeline.store.run import RunFolder as R; from pathlib import Path"
+    code = "import sys; from toolloom.pipeline.store.run_folder import RunFolder as R; from pathlib import Path"
     code += "\nwith R(Path(sys.argv[1])).locked(): print('held', flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code, run.path], stdin=-1, stdout=-1, text=True

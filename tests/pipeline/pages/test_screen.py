@@ -10,12 +10,12 @@ from support import toys
 
 from toolloom.llm.model import Stats
 from toolloom.pipeline import progress as watching
-from toolloom.pipeline.pages.progress import Screen, lasting
+from toolloom.pipeline.pages.screen import Screen, lasting
 from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.stage import Stage, planned
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.run import Mark
+from toolloom.pipeline.store.run_folder import Mark
 from toolloom.schemas import Outcome, Reason
 
 COUNTED = (

@@ -16,10 +16,9 @@ again. Shards are joined into the two files of their stage when all of them are 
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain, islice
 from pathlib import Path
 from threading import Event
@@ -316,18 +315,6 @@ class RunFolder:
     def locked(self) -> AbstractContextManager[None]:
         """Hold the run for this process. Raises StoreError if another one does."""
         return hold_folder(self.path, BUSY)
-
-    @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
-        """`locked` for async code: the loop stays alive while a store is waited for."""
-        lock = self.locked()
-        await asyncio.to_thread(lock.__enter__)
-        try:
-            yield
-        except BaseException as error:
-            await asyncio.to_thread(lock.__exit__, type(error), error, error.__traceback__)
-            raise
-        await asyncio.to_thread(lock.__exit__, None, None, None)
 
 
 def find_run(outputs: Path, name: str) -> RunFolder:
