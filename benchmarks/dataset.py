@@ -53,8 +53,7 @@ from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder
 from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.templates.expand import expand
 from toolloom.pipeline.templates.filling import MARK
-from toolloom.pipeline.templates.mining.mining import mine
-from toolloom.pipeline.templates.mining.survey import SeenValues
+from toolloom.pipeline.templates.mine import SeenValues, mine
 from toolloom.schemas import (
     API_SEARCH,
     Ability,

@@ -337,7 +337,7 @@ def expect_all(_: Recipe, coming: int) -> int:
 
 
 def draw_templates(given: StageInput) -> Iterator[Sifted]:
-    from toolloom.pipeline.templates.templates import draw_templates as draw
+    from toolloom.pipeline.templates.expand import draw_templates as draw
 
     yield from draw(given)
 

@@ -1,4 +1,5 @@
-"""The stage `expanded`: rows of templates, and of scripts of worlds in more states.
+"""The stages `templates` and `expanded`: what is mined and written, then rows of these, and of
+scripts of worlds in more states.
 
 Each row is a sample like any other, and is held to the certain checks before it is written. That
 takes a millisecond, so where many are wanted several processes share the work.
@@ -37,15 +38,18 @@ from toolloom.pipeline.curation.parts import compared, hashed
 from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput
-from toolloom.pipeline.store.files import to_line
+from toolloom.pipeline.store.files import record_line, to_line
 from toolloom.pipeline.store.run_folder import batches
 from toolloom.pipeline.templates.filling import NUMBER, STAGE, TemplateRenderer
+from toolloom.pipeline.templates.mine import SeenValues, mine
+from toolloom.pipeline.templates.written.files import Given, load_templates
 from toolloom.pipeline.worlds.needs import Abilities, Chance, WorldDraw, script_needs
 from toolloom.pipeline.worlds.session import WorldSession, moment_of
 from toolloom.schemas import (
     Api,
     Dialogue,
     Endpoint,
+    ExpansionPlan,
     Finding,
     JsonObject,
     Need,
@@ -73,6 +77,38 @@ _LISTED = 2_000  # rows of a template that one task makes again, to find others 
 _DRAWS = 20  # for each row that is wanted: others fall into other splits
 _SLOTTED = f'"{NUMBER}"'.encode()
 _NUMBERED = re.compile(r"(.+)-x(\d+)")
+
+
+def draw_templates(given: StageInput) -> Iterator[Sifted]:
+    """Templates of the samples of the wanted splits, but for those in worlds, whose scripts are
+    played again; then written ones.
+
+    Reads the samples twice: other samples of a split tell what its values may be. Raises
+    TemplateFileError for written templates that do not fit the APIs of the run.
+    """
+    plan = given.recipe.expand or ExpansionPlan()
+    if plan.mine:
+        known: dict[Split, SeenValues] = {split: SeenValues() for split in plan.splits}
+        for split, sample in _samples(given, plan):
+            known[split].add(sample)
+        for split, sample in _samples(given, plan):
+            made = mine(sample, known[split], split)
+            yield made if isinstance(made, Rejected) else record_line(made)
+    recipe = given.recipe
+    apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
+    language, distractors = recipe.languages[0], recipe.queries.distractors
+    of = Given(apis, recipe.seed, language, distractors, recipe.splits)
+    yield from map(
+        record_line, load_templates(plan.templates, of)
+    )  # read once what is mined was taken
+
+
+def _samples(given: StageInput, plan: ExpansionPlan) -> Iterator[tuple[Split, JsonObject]]:
+    for _, sample in given.rows.objects():
+        query = sample["dialogue"]["query"]
+        split = split_of(given.recipe.splits, query)
+        if split in plan.splits and not query.get("setting"):
+            yield split, sample
 
 
 def expand(given: StageInput) -> Iterator[Sifted]:

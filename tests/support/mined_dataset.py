@@ -13,8 +13,7 @@ from support import conversations
 from support.conversations import fields
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.templates.filling import TemplateRenderer
-from toolloom.pipeline.templates.mining.mining import mine
-from toolloom.pipeline.templates.mining.survey import SeenValues
+from toolloom.pipeline.templates.mine import SeenValues, mine
 from toolloom.schemas import (
     Api,
     Finding,

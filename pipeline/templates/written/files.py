@@ -245,8 +245,7 @@ def apis_of(version: Version) -> list[Api]:
 def mined(version: Version) -> list[Template | Rejected]:
     """Templates of the first samples of each split, and those that can be none; in worlds scripts
     are played instead."""
-    from toolloom.pipeline.templates.mining.mining import mine
-    from toolloom.pipeline.templates.mining.survey import SeenValues
+    from toolloom.pipeline.templates.mine import SeenValues, mine
 
     made: list[Template | Rejected] = []
     for split in version.splits("samples"):

@@ -25,8 +25,7 @@ from toolloom.pipeline.render.section import dollars
 from toolloom.pipeline.run import run, run_recipe
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder
-from toolloom.pipeline.templates.mining.mining import mine
-from toolloom.pipeline.templates.mining.survey import SeenValues
+from toolloom.pipeline.templates.mine import SeenValues, mine
 from toolloom.schemas import (
     Intention,
     Level,

@@ -26,8 +26,7 @@ from toolloom.pipeline.growth import plan_extension
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store.version import open_version
 from toolloom.pipeline.templates.filling import TemplateRenderer
-from toolloom.pipeline.templates.mining.mining import mine
-from toolloom.pipeline.templates.mining.survey import SeenValues
+from toolloom.pipeline.templates.mine import SeenValues, mine
 from toolloom.schemas import (
     ExpansionPlan,
     JsonObject,

@@ -1,1 +1,0 @@
-"""Templates made of accepted samples."""
