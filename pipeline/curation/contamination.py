@@ -8,8 +8,7 @@ Calls are the same however they are written. A call counts alone only if its val
 no chance: two that are neither empty, true, false nor a number below 10, or one of four words.
 Calls that say less count together, if they are the whole of a gold answer and say enough together.
 
-All that benchmarks say is kept by what it can be found by (`BenchmarkIndex`); their texts stay on
-the disk.
+All that benchmarks say is kept by what it can be found by (`BenchmarkIndex`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
@@ -33,7 +31,6 @@ from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.benchmarks import BenchmarkRow, Gold
 from toolloom.pipeline.curation.parts import (
     Long,
-    SpillFile,
     calls,
     folded,
     hashed,
@@ -157,44 +154,6 @@ def whole(found: Sequence[str]) -> int | None:
     return None
 
 
-class HashTable:
-    """Numbers by hash: twelve bytes for each, once it is closed."""
-
-    def __init__(self) -> None:
-        self._hashes, self._numbers = array("Q"), array("I")
-
-    def add(self, hashes: Iterable[int], number: int) -> None:
-        for each in hashes:
-            self._hashes.append(each)
-            self._numbers.append(number)
-
-    def close(self, once: bool) -> None:
-        """Sort. `once`: keep the first number of each hash only."""
-        hashes = np.frombuffer(self._hashes, np.uint64) if self._hashes else np.zeros(0, np.uint64)
-        order = np.argsort(hashes, kind="stable")
-        ordered = hashes[order]
-        if once and len(ordered):
-            first = np.concatenate([[True], ordered[1:] != ordered[:-1]])
-            order, ordered = order[first], ordered[first]
-        numbers = np.frombuffer(self._numbers, np.uint32) if self._numbers else np.zeros(0, "u4")
-        self.hashes, self.numbers = ordered, numbers[order]
-        self._hashes, self._numbers = array("Q"), array("I")
-
-    def first(self, wanted: Long) -> tuple[int, int] | None:
-        """Place and number of the first hash that is here."""
-        if not len(wanted) or not len(self.hashes):
-            return None
-        places = np.searchsorted(self.hashes, wanted)
-        places[places == len(self.hashes)] = 0
-        hits = np.flatnonzero(self.hashes[places] == wanted)
-        return (int(hits[0]), int(self.numbers[places[hits[0]]])) if len(hits) else None
-
-    def all(self, wanted: int) -> list[int]:
-        key = np.uint64(wanted)
-        start, end = (int(np.searchsorted(self.hashes, key, side)) for side in ("left", "right"))
-        return [int(n) for n in self.numbers[start : min(end, start + _MOST)]]
-
-
 def shared(mine: Sequence[str], place: int, theirs: Sequence[str]) -> str:
     """The words in a row that both texts have, from the first run of thirteen on."""
     first = list(mine[place : place + IN_A_ROW])
@@ -229,9 +188,11 @@ class Match:
 class BenchmarkIndex:
     """Rows of benchmarks, looked up by runs of words, short texts and calls."""
 
-    def __init__(self, scratch: Path) -> None:
-        self._shelf = SpillFile(scratch)
-        self._runs, self._wholes, self._calls = HashTable(), HashTable(), HashTable()
+    def __init__(self) -> None:
+        self._noted: list[tuple[str, str, str]] = []  # benchmark, place, text
+        self._runs: dict[int, int] = {}  # hash → the first text that has it
+        self._wholes: dict[int, int] = {}
+        self._calls: dict[int, list[int]] = defaultdict(list)
         self._open: dict[str, list[tuple[Gold, int]]] = defaultdict(list)  # with alternatives
         self._size: dict[int, int] = {}  # calls of rows with several
         self.rows = self.texts = self.calls = self.unread = 0
@@ -242,9 +203,9 @@ class BenchmarkIndex:
         for text in item.texts:
             self._add_text(benchmark, item.place, text)
         if item.calls:
-            number = len(self._shelf)
+            number = len(self._noted)
             said = written((gold.name, gold.arguments) for gold in item.calls)
-            self._note(benchmark, item.place, said)
+            self._noted.append((benchmark, item.place, said))
             self.calls += len(item.calls)
             if len(item.calls) > 1:
                 self._size[number] = len(item.calls)
@@ -252,48 +213,38 @@ class BenchmarkIndex:
                 if gold.alternatives:
                     self._open[plain_name(gold.name)].append((gold, number))
                 else:
-                    self._calls.add([hashed(plain_call(gold.name, gold.arguments))], number)
+                    alike = self._calls[hashed(plain_call(gold.name, gold.arguments))]
+                    alike += [number] if len(alike) < _MOST else []
 
     def _add_text(self, benchmark: str, place: str, text: str) -> None:
-        found = words(text)
-        short = {whole(words(_ROLE.sub("", line))) for line in (text, *text.splitlines())}
-        hashes = runs(found)
-        if not len(hashes) and short == {None}:
+        lines = (whole(words(_ROLE.sub("", line))) for line in (text, *text.splitlines()))
+        short = [each for each in lines if each is not None]
+        hashes = runs(words(text)).tolist()
+        if not hashes and not short:
             return
-        number = len(self._shelf)
-        self._note(benchmark, place, text)
-        self._runs.add(hashes.tolist(), number)
-        self._wholes.add([each for each in short if each is not None], number)
+        number = len(self._noted)
+        self._noted.append((benchmark, place, text))
+        for table, found in ((self._runs, hashes), (self._wholes, short)):
+            for each in found:
+                table.setdefault(each, number)
         self.texts += 1
-
-    def _note(self, *texts: str) -> None:
-        self._shelf.put(json.dumps(texts).encode())
-
-    def _noted(self, number: int) -> tuple[str, str, str]:
-        benchmark, place, text = json.loads(self._shelf.get(number))
-        return benchmark, place, text
-
-    def close(self) -> None:
-        """Make ready for look-ups; nothing is added any more."""
-        self._runs.close(once=True)
-        self._wholes.close(once=True)
-        self._calls.close(once=False)
-
-    def discard(self) -> None:
-        self._shelf.close()
 
     def text(self, turns: Sequence[str]) -> Match | None:
         """The first words of a user's turns that a benchmark has."""
         for turn in turns:
             found = words(turn)
-            if hit := self._runs.first(runs(found)):
-                benchmark, place, theirs = self._noted(hit[1])
+            hits = (
+                (n, self._runs[h]) for n, h in enumerate(runs(found).tolist()) if h in self._runs
+            )
+            if hit := next(hits, None):
+                benchmark, place, theirs = self._noted[hit[1]]
                 if match := shared(found, hit[0], words(theirs)):
                     return _match("words", benchmark, place, match, turn, theirs)
         for text in ("\n".join(turns), *turns[:1]):
             found = words(text)
-            for number in self._wholes.all(whole(found) or 0)[:1]:
-                benchmark, place, theirs = self._noted(number)
+            number = self._wholes.get(whole(found) or 0)
+            if number is not None:
+                benchmark, place, theirs = self._noted[number]
                 return _match("text", benchmark, place, " ".join(found), text, theirs)
         return None
 
@@ -302,7 +253,7 @@ class BenchmarkIndex:
         made = [(name, arguments) for name, arguments in calls if isinstance(arguments, dict)]
         in_all: set[int] | None = None
         for name, arguments in made:
-            found = set(self._calls.all(hashed(plain_call(name, arguments))))
+            found = set(self._calls.get(hashed(plain_call(name, arguments)), ()))
             golds = self._open.get(plain_name(name), ())
             among = found | {number for gold, number in golds if fits(arguments, gold.arguments)}
             if among and says(arguments) >= ENOUGH:
@@ -315,7 +266,7 @@ class BenchmarkIndex:
         return None
 
     def _matched(self, made: Sequence[tuple[str, JsonObject]], number: int) -> Match:
-        benchmark, place, theirs = self._noted(number)
+        benchmark, place, theirs = self._noted[number]
         match = "; ".join(plain_call(*call) for call in made)
         return _match("calls", benchmark, place, match, written(made), theirs)
 
@@ -343,43 +294,35 @@ _DETAILS = {
 def decontaminate(given: StageInput) -> Iterator[Sifted]:
     """The stage `decontaminated`."""
     index = read_benchmarks(given)
-    try:
-        drop = given.recipe.curation.contaminated == "drop"
-        for line, row in given.rows.objects():
-            findings = contamination_of(row, index)
-            if findings and drop:
-                yield reject(row, given.stage, findings)
-            elif findings:
-                flags = [*row.get("flags", ()), *(f.model_dump(mode="json") for f in findings)]
-                yield to_line({**row, "flags": flags})
-            else:
-                yield line
-    finally:
-        index.discard()
+    drop = given.recipe.curation.contaminated == "drop"
+    for line, row in given.rows.objects():
+        findings = contamination_of(row, index)
+        if findings and drop:
+            yield reject(row, given.stage, findings)
+        elif findings:
+            flags = [*row.get("flags", ()), *(f.model_dump(mode="json") for f in findings)]
+            yield to_line({**row, "flags": flags})
+        else:
+            yield line
 
 
 def read_benchmarks(given: StageInput) -> BenchmarkIndex:
-    """All that the recipe's benchmarks say, to be discarded when it is done with."""
-    index = BenchmarkIndex(given.scratch)
-    try:
-        for named in given.recipe.curation.against:
-            ledger, name = ImportLog(named), Path(named).name or named
-            before = index.rows, index.texts, index.calls, index.unread
-            for item in benchmarks.items(named, ledger):
-                given.rows.check()
-                index.add(name, item)
-            after = index.rows, index.texts, index.calls, index.unread
-            rows, texts, golds, unread = (b - a for a, b in zip(before, after, strict=True))
-            lost = len(ledger.report(imported=0).skipped)
-            message = f"{name}: {rows:,} rows, {texts:,} texts and {golds:,} calls to look for"
-            if lost or unread:
-                message += f"; {lost:,} rows or files and {unread:,} calls could not be read"
-            level = logging.WARNING if lost or unread or not rows else logging.INFO
-            note(level, "benchmark", message, benchmark=name, rows=rows, lost=lost, unread=unread)
-        index.close()
-    except BaseException:
-        index.discard()
-        raise
+    """All that the recipe's benchmarks say."""
+    index = BenchmarkIndex()
+    for named in given.recipe.curation.against:
+        log, name = ImportLog(named), Path(named).name or named
+        before = index.rows, index.texts, index.calls, index.unread
+        for item in benchmarks.items(named, log):
+            given.rows.check()
+            index.add(name, item)
+        after = index.rows, index.texts, index.calls, index.unread
+        rows, texts, golds, unread = (b - a for a, b in zip(before, after, strict=True))
+        lost = len(log.report(imported=0).skipped)
+        message = f"{name}: {rows:,} rows, {texts:,} texts and {golds:,} calls to look for"
+        if lost or unread:
+            message += f"; {lost:,} rows or files and {unread:,} calls could not be read"
+        level = logging.WARNING if lost or unread or not rows else logging.INFO
+        note(level, "benchmark", message, benchmark=name, rows=rows, lost=lost, unread=unread)
     return index
 
 

@@ -8,13 +8,9 @@ are sorted hashes, each once, that are the same on every machine.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import tempfile
 import unicodedata
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -182,27 +178,3 @@ def digests(sets: Sequence[Parts], slots: int) -> NDArray[np.uint32]:
         np.concatenate(sets).astype(np.uint64), ends, slots, SEED
     )
     return np.array(matrix.to_rows(), np.uint32)
-
-
-class SpillFile:
-    """Bytes by number. Its file has no name, so that a killed process leaves nothing."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as it lives
-        self._ends = array("q", [0])
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    def put(self, value: bytes) -> None:
-        self._file.write(value)
-        self._ends.append(self._ends[-1] + len(value))
-
-    def get(self, number: int) -> bytes:
-        start, end = self._ends[number], self._ends[number + 1]
-        self._file.flush()
-        return os.pread(self._file.fileno(), end - start, start)
-
-    def close(self) -> None:
-        self._file.close()

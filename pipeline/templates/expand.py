@@ -119,21 +119,18 @@ def expand(given: StageInput) -> Iterator[Sifted]:
     run = _Run(given)
     rng = rng_for(given.recipe.seed, given.stage, "order")
     order = in_turns([source.group for source in run.sources], rng)
-    try:
-        wanted = plan.rows
-        for _ in range(_PASSES):
-            left = [0 if source.done else source.distinct - source.made for source in run.sources]
-            for source, share in zip(run.sources, even(wanted, left, order), strict=True):
-                source.share, source.before = share, source.made
-            yield from run.fill_templates()
-            yield from run.play_scripts()
-            for source in run.sources:
-                source.done |= source.share > 0 and source.made == source.before
-                wanted -= source.made - source.before
-            if not wanted or not any(source.share for source in run.sources):
-                break
-    finally:
-        run.close()
+    wanted = plan.rows
+    for _ in range(_PASSES):
+        left = [0 if source.done else source.distinct - source.made for source in run.sources]
+        for source, share in zip(run.sources, even(wanted, left, order), strict=True):
+            source.share, source.before = share, source.made
+        yield from run.fill_templates()
+        yield from run.play_scripts()
+        for source in run.sources:
+            source.done |= source.share > 0 and source.made == source.before
+            wanted -= source.made - source.before
+        if not wanted or not any(source.share for source in run.sources):
+            break
 
 
 def in_turns(groups: Sequence[str], rng: Random) -> list[int]:
@@ -207,10 +204,6 @@ class _Run:
         self._processes = None if self._plan.rows >= SHARED else 1
         against = given.recipe.curation.against
         self._index: BenchmarkIndex | None = read_benchmarks(given) if against else None
-
-    def close(self) -> None:
-        if self._index:
-            self._index.discard()
 
     def _add_world(self, world: World) -> None:
         """A world with the scripts that are of wanted splits. Each version that is added to draws
