@@ -14,9 +14,15 @@ from dataclasses import dataclass, field, replace
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one
 from toolloom.agents.tester import Rated, rate
-from toolloom.pipeline.checks.instructions import Texts, inspect_level
-from toolloom.pipeline.checks.statements import statements
-from toolloom.pipeline.checks.tags import NAMING, spoken_tags, tags_of
+from toolloom.pipeline.checks.instructions import (
+    NAMING,
+    Texts,
+    inspect_level,
+    spoken_tags,
+    statements,
+    tags_of,
+)
+from toolloom.pipeline.checks.text.words import words
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     Finding,
@@ -35,6 +41,7 @@ from toolloom.schemas import (
 MOST_SPANS = 16  # of a request offered as its statement
 LONGEST_TAG = 200  # characters of a tag that a model is shown
 DETAIL = 500  # characters of faults that a model is told
+REPEATED = 6  # words in a row that a model repeats of its prompt, which nobody says by chance
 
 
 class RejectedLevel(Record):
@@ -46,28 +53,19 @@ class RejectedLevel(Record):
     text: str
 
 
-@dataclass(frozen=True)
-class LevelResult:
-    """What became of one level: its text, what is wrong with it, what it cost."""
-
-    level: Granularity
-    text: str = ""
-    findings: tuple[Finding, ...] = ()
-    costs: Costs = field(default_factory=Costs)
-
-
 @dataclass
-class LevelTrial:
-    """Holds texts of one level to its checks, and remembers the last of them."""
+class LevelText:
+    """One level: its text, the texts it is held against, what is wrong with it, what it cost."""
 
     seed: Seed
     level: Granularity
     others: Texts
     text: str = ""
     findings: tuple[Finding, ...] = ()
+    costs: Costs = field(default_factory=Costs)
 
-    def take(self, text: str) -> str:
-        """The text itself. Raises BadAnswer with all of its faults."""
+    def judge(self, text: str) -> str:
+        """The text itself, which is the level's from now on. Raises BadAnswer with its faults."""
         self.text = text
         self.findings = inspect_level(self.seed, self.level, text, self.others)
         if self.findings:
@@ -75,26 +73,19 @@ class LevelTrial:
             raise BadAnswer(self.findings[0].reason, told[:DETAIL])
         return text
 
-    async def result(self, asked: Awaitable[Answer[str]]) -> LevelResult:
-        """What a question came to, whether an answer did or none."""
+    def fail(self, reason: Reason, detail: str) -> None:
+        self.findings = (Finding(check="rewriter", reason=reason, detail=detail),)
+
+    async def answered(self, asked: Awaitable[Answer[str]]) -> None:
+        """Take what a question comes to, whether an answer or none."""
         try:
             answer = await asked
         except NoUsableAnswer as why:
-            known = self.findings and self.findings[0].reason is why.reason
-            found = self.findings if known else (_finding(why.reason, why.detail),)
-            return LevelResult(self.level, self.text, found, why.costs)
-        return LevelResult(self.level, answer.value, (), answer.costs)
-
-    def judged(self, made: LevelResult) -> LevelResult:
-        """A text that no question is asked about again."""
-        if not made.text.strip():
-            empty = _finding(Reason.UNUSABLE_RESPONSE, "The text is empty.")
-            return replace(made, findings=(empty,))
-        return replace(made, findings=inspect_level(self.seed, self.level, made.text, self.others))
-
-
-def _finding(reason: Reason, detail: str) -> Finding:
-    return Finding(check="rewriter", reason=reason, detail=detail)
+            self.costs = why.costs
+            if not self.findings or self.findings[0].reason is not why.reason:
+                self.fail(why.reason, why.detail)
+        else:
+            self.text, self.findings, self.costs = answer.value, (), answer.costs
 
 
 def question(seed: Seed, level: Granularity, statement: str, spoken: Sequence[str]) -> Prompt:
@@ -106,89 +97,89 @@ def question(seed: Seed, level: Granularity, statement: str, spoken: Sequence[st
     return render("rewriter", told)
 
 
-def read_request(text: str, statement: str) -> str:
-    """The statement and the request after it. Raises BadAnswer for none, or half a sentence."""
+def read_request(text: str, statement: str, prompt: Prompt) -> str:
+    """The statement and the request after it.
+
+    Raises BadAnswer for none, for half a sentence, and for words of the prompt.
+    """
     text = " ".join(text.split()).strip('"')
     if text[: len(statement)].casefold() == statement.casefold():
         text = text[len(statement) :].lstrip(" ,;-")
     if not text or not unicodedata.category(text[-1]).startswith("P"):
         raise BadAnswer(Reason.UNUSABLE_RESPONSE, "The request must end as a sentence does.")
+    said = [word.folded for word in words(text)]
+    told = [str(message["content"]) for message in prompt.messages[:-1]]
+    known = [f" {' '.join(word.folded for word in words(part))} " for part in told]
+    for start in range(len(said) - REPEATED + 1):
+        run = " ".join(said[start : start + REPEATED])
+        if any(f" {run} " in part for part in known):
+            raise BadAnswer(Reason.UNNATURAL_QUERY, f"It repeats the prompt: «{run}».")
     return f"{statement} {text[:1].upper()}{text[1:]}"
 
 
-async def _cut(job: Job, trial: LevelTrial) -> LevelResult:
-    """The statement: what a model keeps of the request's spans."""
-    spans = list(dict.fromkeys(statements(trial.seed)))[:MOST_SPANS]
+async def _choose(job: Job, cut: LevelText) -> None:
+    """The statement: the span of the request that a model says tells the situation."""
+    spans = list(dict.fromkeys(statements(cut.seed)))[:MOST_SPANS]
     if not spans:
-        detail = "No part of the request tells a situation and nothing beyond it."
-        return LevelResult(trial.level, findings=(_finding(Reason.NO_STATEMENT, detail),))
-    return await trial.result(_choose(job, trial, spans))
-
-
-async def _choose(job: Job, trial: LevelTrial, spans: Sequence[str]) -> Answer[str]:
-    """The span that a model says tells the situation. Raises NoUsableAnswer if none does."""
+        detail = "No sentence of the request tells a situation and nothing beyond it."
+        cut.fail(Reason.NO_STATEMENT, detail)
+        return
 
     def read(answer: JsonObject) -> str:
         number = int(answer["situation"])  # JSON Schema takes 1.0 for an integer
-        return trial.take(spans[number - 1]) if number else ""
+        return cut.judge(spans[number - 1]) if number else ""
 
-    answer = await ask(
-        job.model,
-        render("rewriter_statement", {"request": trial.seed.hybrid, "spans": list(spans)}),
-        read,
-        schema=one("situation", {"type": "integer", "minimum": 0, "maximum": len(spans)}),
-        seed=job.seed,
-        max_tokens=40,
-    )
-    if not answer.value:
-        detail = "The model says that no part of the request tells a situation."
-        raise NoUsableAnswer(Reason.NO_STATEMENT, detail, answer.costs)
-    return answer
-
-
-async def _word(job: Job, trial: LevelTrial, statement: LevelResult) -> LevelResult:
-    """A level that names tags: the statement, then a request."""
-    said = statement.text
-    if statement.findings:
-        detail = f"There is no statement to go on from: {statement.findings[0].detail}"
-        return LevelResult(trial.level, findings=(_finding(Reason.NO_STATEMENT, detail),))
-    spoken = spoken_tags(trial.seed, trial.level)
-    if not spoken:
-        detail = "The tags have no names that people could say."
-        return LevelResult(trial.level, findings=(_finding(Reason.TAG_NOT_NAMED, detail),))
-    asked = ask(
-        job.model,
-        question(trial.seed, trial.level, said, spoken),
-        lambda text: trial.take(read_request(text, said)),
-        seed=job.seed,
-        max_tokens=200,
-    )
-    return await trial.result(asked)
-
-
-async def rewrite(seed: Seed, job: Job) -> tuple[LevelResult, ...]:
-    """All five levels, each with what is wrong with it."""
-    said = {Granularity.HYBRID: seed.hybrid}
-    full = LevelTrial(seed, Granularity.HYBRID, {}).judged(
-        LevelResult(Granularity.HYBRID, seed.hybrid)
-    )
-    cut = LevelTrial(seed, Granularity.STATEMENT, dict(said))
-    statement = await _cut(_job_for(job, seed, cut.level), cut)
-    said[Granularity.STATEMENT] = statement.text
-    named = await asyncio.gather(
-        *(
-            _word(_job_for(job, seed, level), LevelTrial(seed, level, dict(said)), statement)
-            for level in NAMING
+    await cut.answered(
+        ask(
+            job.model,
+            render("rewriter_statement", {"request": cut.seed.hybrid, "spans": spans}),
+            read,
+            schema=one("situation", {"type": "integer", "minimum": 0, "maximum": len(spans)}),
+            seed=job.seed,
+            max_tokens=40,
         )
     )
-    others, found = dict(said), list[LevelResult]()
-    for made in named:
+    if not cut.text and not cut.findings:
+        detail = "The model says that no part of the request tells a situation."
+        cut.fail(Reason.NO_STATEMENT, detail)
+
+
+async def _word(job: Job, made: LevelText, statement: LevelText) -> None:
+    """A level that names tags: the statement, then a request."""
+    spoken = spoken_tags(made.seed, made.level)
+    if statement.findings:
+        detail = f"There is no statement to go on from: {statement.findings[0].detail}"
+        made.fail(Reason.NO_STATEMENT, detail)
+    elif not spoken:
+        made.fail(Reason.TAG_NOT_NAMED, "The tags have no names that people could say.")
+    else:
+        prompt = question(made.seed, made.level, statement.text, spoken)
+
+        def read(text: str) -> str:
+            return made.judge(read_request(text, statement.text, prompt))
+
+        await made.answered(ask(job.model, prompt, read, seed=job.seed, max_tokens=200))
+
+
+async def rewrite(seed: Seed, job: Job) -> tuple[LevelText, ...]:
+    """All five levels, each with what is wrong with it."""
+    said = {Granularity.HYBRID: seed.hybrid}
+    full = LevelText(seed, Granularity.HYBRID, {})
+    if seed.hybrid.strip():
+        full.judge(seed.hybrid)
+    else:
+        full.fail(Reason.UNUSABLE_RESPONSE, "The text is empty.")
+    statement = LevelText(seed, Granularity.STATEMENT, dict(said))
+    await _choose(_job_for(job, seed, statement.level), statement)
+    said[Granularity.STATEMENT] = statement.text
+    named = [LevelText(seed, level, dict(said)) for level in NAMING]
+    await asyncio.gather(*(_word(_job_for(job, seed, n.level), n, statement) for n in named))
+    for made in named:  # against the levels that were worded at the same time
         if not made.findings:
-            made = LevelTrial(seed, made.level, dict(others)).judged(made)
+            made.findings = inspect_level(seed, made.level, made.text, said)
         if not made.findings:
-            others[made.level] = made.text
-        found.append(made)
-    return full, statement, *found
+            said[made.level] = made.text
+    return full, statement, *named
 
 
 def _job_for(job: Job, seed: Seed, level: Granularity) -> Job:
@@ -196,7 +187,7 @@ def _job_for(job: Job, seed: Seed, level: Granularity) -> Job:
     return replace(job, record=f"{seed.id}-{level}", seed=seed_for(job.seed, level))
 
 
-def _instruction(seed: Seed, made: LevelResult, job: Job, rated: Rated | None) -> Instruction:
+def _instruction(seed: Seed, made: LevelText, job: Job, rated: Rated | None) -> Instruction:
     own = job.provenance(made.costs, [seed.id])
     return Instruction(
         id=job.record,
@@ -214,7 +205,7 @@ def _instruction(seed: Seed, made: LevelResult, job: Job, rated: Rated | None) -
     )
 
 
-def _reject(seed: Seed, made: LevelResult, job: Job, rated: Rated | None) -> Rejected:
+def _reject(seed: Seed, made: LevelText, job: Job, rated: Rated | None) -> Rejected:
     """A level that goes no further, by its checks or else by its ratings."""
     level = RejectedLevel(split=seed.split, seed=seed, level=made.level, text=made.text)
     findings = made.findings or (rated.findings if rated else ())
@@ -231,7 +222,7 @@ async def run(seed: Seed, job: Job, rater: Job | None, votes: int) -> Outcome:
     `rater` is the tester's job, which rates each text `votes` times.
     """
 
-    async def rated(made: LevelResult) -> Rated | None:
+    async def rated(made: LevelText) -> Rated | None:
         """The ratings of a text that passed its checks."""
         if made.findings or rater is None or not votes:
             return None

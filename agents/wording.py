@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 from rapidfuzz import fuzz
 
 from toolloom.agents.ask import BadAnswer, Costs, Job
+from toolloom.pipeline.checks.form import odd_request
 from toolloom.pipeline.checks.grounding import mentions
 from toolloom.pipeline.checks.text.words import stem
-from toolloom.pipeline.checks.wording import odd_request
 from toolloom.schemas import Api, Brief, Domain, JsonObject, Message, Reason, Rejected, World
 
 R = TypeVar("R", Domain, Api)

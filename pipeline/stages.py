@@ -311,9 +311,17 @@ def cut_to_balance(given: StageInput) -> Iterator[Sifted]:
 
 
 def check_seeds(recipe: Recipe) -> None:
-    """Raises RecipeError if files of solution trees are not there, or hold none."""
+    """Raises RecipeError if no model can word requests, or files of solution trees hold none."""
     if recipe.rewrite:
         from toolloom.pipeline.formats import toolbench
+
+        endpoint = recipe.endpoint("rewriter")
+        if endpoint.small and not endpoint.absent:
+            raise RecipeError(
+                f"rewrite: {endpoint.model} is a small model, and what such models word names "
+                "nothing that was asked for. Name a capable one: `agents: {rewriter: {base_url: "
+                "…, model: …}}` in a recipe that is given with --recipe."
+            )
 
         _check_there("rewrite.seeds", recipe.rewrite.seeds)
         toolbench.check_seeds(recipe.rewrite.seeds)

@@ -15,20 +15,30 @@ from __future__ import annotations
 from functools import partial
 
 from toolloom.pipeline.checks.calls import (
+    asked_first,
+    dependent_calls,
     fitting_arguments,
     fitting_observations,
     grounded_arguments,
+    intended_calls,
     known_names,
+    mentioned_values,
+    opening_request,
     planned_faults,
     searched_first,
 )
 from toolloom.pipeline.checks.contradictions import kept_values
-from toolloom.pipeline.checks.intent import (
-    asked_first,
-    dependent_calls,
-    intended_calls,
-    mentioned_values,
-    opening_request,
+from toolloom.pipeline.checks.form import (
+    answered_calls,
+    bearable_lengths,
+    helpful_replies,
+    leaked_calls,
+    message_order,
+    natural_requests,
+    plain_values,
+    readable_calls,
+    spoken_calls,
+    turn_order,
 )
 from toolloom.pipeline.checks.replies import (
     admitted_limits,
@@ -36,18 +46,7 @@ from toolloom.pipeline.checks.replies import (
     founded_replies,
     told_results,
 )
-from toolloom.pipeline.checks.structure import (
-    answered_calls,
-    bearable_lengths,
-    leaked_calls,
-    message_order,
-    plain_values,
-    readable_calls,
-    spoken_calls,
-    turn_order,
-)
 from toolloom.pipeline.checks.transcript import Check
-from toolloom.pipeline.checks.wording import helpful_replies, natural_requests
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.outcome import outcome
 from toolloom.schemas import Dialogue, Finding

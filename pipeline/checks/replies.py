@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from toolloom.pipeline.checks.calls import pair
 from toolloom.pipeline.checks.evidence import (
     Evidence,
     claimed,
@@ -22,7 +23,6 @@ from toolloom.pipeline.checks.evidence import (
     stated,
 )
 from toolloom.pipeline.checks.grounding import close, leaves, same, says
-from toolloom.pipeline.checks.intent import pair
 from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, Dated, dated
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 from toolloom.pipeline.checks.text.phrases import ADDRESS, CODE, QUOTED, is_code, said

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from toolloom.pipeline.checks.tags import values_of
+from toolloom.pipeline.checks.instructions import values_of
 from toolloom.schemas import (
     FINISH,
     Api,
@@ -46,18 +46,18 @@ PATH_SYSTEM = (
 
 
 def seed_of(sample: JsonObject, split: Split) -> Seed | None:
-    """The seed of a sample, as JSON; None if none of its calls succeeds.
+    """The seed of a sample, as JSON: its first request, and the calls that served it.
 
-    The request is all that the user says, answers to questions included; the path holds the calls
-    whose observation is no error, without API Search.
+    None if none succeeds, or if the assistant asks back before it serves the request. Calls are
+    those whose observation is no error, without API Search.
     """
-    dialogue = sample["dialogue"]
-    query, messages = dialogue["query"], dialogue["messages"]
+    query, messages = sample["dialogue"]["query"], sample["dialogue"]["messages"]
+    users = [place for place, m in enumerate(messages) if m["role"] == "user"]
+    served = messages[users[0] : users[1]] if len(users) > 1 else messages
+    hybrid = (messages[users[0]]["content"] or "").strip() if users else ""
     pool = {api["function"]: api for api in query["pool"]}
-    made = [call for call in _successful(messages) if call["name"] in pool]
-    said = [(m["content"] or "").strip() for m in messages if m["role"] == "user"]
-    hybrid = " ".join(filter(None, said))
-    if not made or not hybrid:
+    made = [call for call in _successful(served) if call["name"] in pool]
+    if not made or not hybrid or (len(users) > 1 and "?" in (served[-1]["content"] or "")):
         return None
     return Seed(
         id=query["id"],

@@ -22,9 +22,13 @@ import yaml
 
 from toolloom.agents.tester import poor
 from toolloom.pipeline.checks import CHECKS
-from toolloom.pipeline.checks.instructions import inspect_level, inspect_levels
-from toolloom.pipeline.checks.statements import sentences
-from toolloom.pipeline.checks.tags import NAMING, spoken_tags
+from toolloom.pipeline.checks.instructions import (
+    NAMING,
+    inspect_level,
+    inspect_levels,
+    sentences,
+    spoken_tags,
+)
 from toolloom.pipeline.dataset.card import card
 from toolloom.pipeline.dataset.figures import BEFORE_QUERIES, TOOLBENCH, RowCounts, example
 from toolloom.pipeline.dataset.instructions import seed_of, seed_of_rows

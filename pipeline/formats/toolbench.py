@@ -19,8 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.checks.tags import values_of
-from toolloom.pipeline.checks.wording import odd_request
+from toolloom.pipeline.checks.form import odd_request
+from toolloom.pipeline.checks.instructions import values_of
 from toolloom.pipeline.formats.base import (
     Arguments,
     Exported,

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from toolloom.pipeline.checks.intent import differences, fits, pair
+from toolloom.pipeline.checks.calls import differences, fits, pair
 from toolloom.pipeline.checks.transcript import made
 from toolloom.pipeline.pages.recipes import preview_sections
 from toolloom.pipeline.render.html import render, visible

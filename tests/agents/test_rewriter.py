@@ -230,17 +230,33 @@ async def test_tags_that_cannot_be_said_are_rejected(
     assert server.received == 1
 
 
+PROMPT = rewriter.question(SEED, Granularity.TOOL, STATEMENT, ["Weather", "Bar"])
+
+
 def test_a_situation_said_again_is_not_said_twice() -> None:
     """Models like to repeat the situation, quotes and all."""
     text = f'"{STATEMENT.upper()} please help."'
-    assert rewriter.read_request(text, STATEMENT) == f"{STATEMENT} Please help."
+    assert rewriter.read_request(text, STATEMENT, PROMPT) == f"{STATEMENT} Please help."
 
 
 @pytest.mark.parametrize("text", ["", '""', "Please use", STATEMENT])
 def test_half_a_request_is_none(text: str) -> None:
     """An empty one, one that does not end, one that is the situation alone."""
     with pytest.raises(BadAnswer, match="end as a sentence"):
-        rewriter.read_request(text, STATEMENT)
+        rewriter.read_request(text, STATEMENT, PROMPT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Could you use Van Rental and Price Watch to find out what it costs?",
+        "They ask for help, and say in general words what it should bring them.",
+    ],
+)
+def test_words_of_the_prompt_are_no_request(text: str) -> None:
+    """Small models say what they were told, or an example that they were shown."""
+    with pytest.raises(BadAnswer, match="repeats the prompt"):
+        rewriter.read_request(text, STATEMENT, PROMPT)
 
 
 def test_tags_stay_on_their_line_of_the_prompt() -> None:

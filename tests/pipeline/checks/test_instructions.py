@@ -10,9 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolloom.pipeline.checks import instructions as checks
-from toolloom.pipeline.checks.instructions import invented, strangers
-from toolloom.pipeline.checks.statements import statements
-from toolloom.pipeline.checks.tags import KnownNames
+from toolloom.pipeline.checks.instructions import (
+    LONGEST_NAME,
+    MOST,
+    inspect_level,
+    invented,
+    says,
+    spoken,
+    statements,
+    values_of,
+)
 from toolloom.schemas import Api, Granularity, JsonObject, Reason, Seed, Split, Step
 
 REWRITES = yaml.safe_load((Path(__file__).parent / "rewrites.yaml").read_text())
@@ -90,13 +97,13 @@ def test_names_in_the_statement_name_no_tag() -> None:
     """The request itself must name the tags: the user's own words about the weather do not."""
     row = next(r for r in REWRITES["good"] if r["seed"] == "weather" and r["level"] == "category")
     statement = row["statement"]
-    assert reasons({**row, "text": f"{statement} Help me with that, please."}) == ["tag_not_named"]
+    assert "tag_not_named" in reasons({**row, "text": f"{statement} Help me with that, please."})
 
 
 def test_a_finer_name_made_of_a_coarser_one_tells_nothing() -> None:
     """The tool Weather of the category Weather is no leak, nor is Get Weather."""
     known = toy("I'm off to Bern. Rain?", "Weather/Weather/get_weather")
-    text = "I'm off to Bern. Please get Weather from the Weather tools."
+    text = "I'm off to Bern. Please get Weather for my trip from the Weather tools."
     assert faults(known, Granularity.CATEGORY, text, "I'm off to Bern.") == []
 
 
@@ -177,20 +184,6 @@ def test_long_texts_are_checked_in_linear_time(unit: str) -> None:
     assert min(seconds(40_000) for _ in range(3)) < max(80 * seconds(2_000), 1.0)
 
 
-def test_a_statement_is_no_middle_and_no_half_of_a_sentence() -> None:
-    """Words of the request in a row may mean something else than the request."""
-    doubt = "I doubt that I am fit enough."
-    hybrid = f"{doubt} Also, my left knee hurts. I would like my coach to be told at 7."
-    known = toy(hybrid, "Health/Fit/plan", values=("7",))
-    for text, expected in (
-        ("I am fit enough.", ["statement_not_contained"]),
-        ("I would like my coach.", ["unnatural_query"]),
-        (doubt, []),
-        ("My left knee hurts.", []),
-    ):
-        assert faults(known, Granularity.STATEMENT, text) == expected
-
-
 FINER = "finer_level_named"
 
 
@@ -209,7 +202,7 @@ def test_names_and_values_in_other_forms(
     """Names in one word or with a number in words, and numbers without their separators."""
     said = "I'm flying to Lisbon with my two kids." if name == "lisbon" else "I work from Zurich."
     text = f"{said} {request_}"
-    assert set(faults(seed(name), Granularity(level), text, said)) == {expected}
+    assert expected in faults(seed(name), Granularity(level), text, said)
 
 
 SEED = toy(
@@ -234,18 +227,145 @@ def test_what_the_request_does_not_say_is_invented(text: str, expected: list[str
     assert invented(SEED, Granularity.CATEGORY, text) == expected
 
 
+API, TOOL, CATEGORY = Granularity.API, Granularity.TOOL, Granularity.CATEGORY
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("tag", "kind", "expected"),
     [
-        ("Use search_shelf, please.", []),
-        ("Use lend_copy, please.", ["lend_copy"]),
-        ("Use lendCopy or /v2/lend/copy.", ["lendCopy", "/v2/lend/copy"]),
-        ("Use the Bookworm tool and the Books tool.", ["Bookworm"]),
-        ("Use iTunes and eBay.", []),
+        ("hotel_details_v2", API, "Hotel Details"),
+        ("getHotels", API, "Get Hotels"),
+        ("find-user-by-id", API, "Find User by ID"),
+        ("weather.forecast", API, "Weather Forecast"),
+        ("HTMLReport", API, "HTML Report"),
+        ("order_83f2a9c1", API, "Order"),
+        ("GET /pets/{id}", API, "Get Pets by ID"),
+        ("/v4/leagues/:season/tables", API, "Leagues Tables"),
+        ("recipes/auto-complete", API, "Recipes Auto Complete"),
+        ("tags/read (Deprecated)", API, "Tags Read"),
+        ("16DayForecast", API, "16 Day Forecast"),
+        ("1 Hour / Minutely Forecast", API, "1 Hour Minutely Forecast"),
+        ("Rate of a pair.", API, "Rate of a Pair"),
+        ("mp3_search", API, "Mp3 Search"),
+        ("free_nba", TOOL, "Free NBA"),
+        ("SoundPond", TOOL, "SoundPond"),
+        ("soundPond", TOOL, "Sound Pond"),
+        ("Short Interest (IEX)", TOOL, "Short Interest (IEX)"),
+        ("health_and_fitness", CATEGORY, "Health and Fitness"),
+        ("eCommerce", CATEGORY, "eCommerce"),
+        ("天气", CATEGORY, "天气"),
+        ("v2", API, "V2"),
     ],
 )
-def test_strangers_are_what_is_written_or_called_as_apis_are(
-    text: str, expected: list[str]
+def test_names_are_said_as_people_do(tag: str, kind: Granularity, expected: str) -> None:
+    """No underscores, versions, ids or remarks; acronyms, brands and numbers that tell stay."""
+    assert spoken(tag, kind) == expected
+
+
+@given(st.text(max_size=200), st.sampled_from(Granularity))
+def test_every_tag_has_a_name_that_says_it(tag: str, kind: Granularity) -> None:
+    """A name is never empty and never long."""
+    name = spoken(tag, kind)
+    assert len(name) <= LONGEST_NAME and bool(name) == bool(tag)
+
+
+def test_no_markup_reaches_what_is_spoken() -> None:
+    """A tag of control characters, lines and braces is said without them."""
+    name = spoken("Room\n\nSystem: {{x}} a\x00b \u202eabc\u202c\u2028B")
+    assert name.isprintable() and not set("{}") & set(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("It costs 1,500 dollars.", "1500", True),
+        ("We are two.", "2", True),
+        ("One of my friends is ill.", "1", False),
+        ("I leave on May 3.", "2025-05-03", True),
+        ("I leave soon.", "2025-05-03", False),
+        ("We sail to the hague.", "The Hague", True),
+        ("Come to us.", "us", False),
+        ("Ask in en.", "en", True),
+        ("My order is AX-20993.", "ax-20993", True),
+        ("My order is AX-2099.", "AX-20993", False),
+        ("Nothing.", "", False),
+    ],
+)
+def test_a_value_is_said_in_its_forms(text: str, value: str, expected: bool) -> None:
+    """Numbers in words, dates by any day: no present is known by which to tell which."""
+    assert says(text, value) is expected
+
+
+def test_leaves_of_arguments_become_text() -> None:
+    """Flags and nulls are nothing that a text would say."""
+    texts = values_of([{"a": [1, 2.5, True], "b": {"c": "x", "d": None, "e": " "}}])
+    assert texts == ("1", "2.5", "x")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "Could you tell me what Shopping is?",
+        "I can help you with Shopping.",
+        "Please do what your situation: Shopping asks.",
+        "Shopping, please.",
+    ],
+)
+def test_a_name_alone_and_the_assistant_s_words_are_no_request(request_: str) -> None:
+    """What small models write: they ask what the tag is, answer, or say words of the prompt."""
+    known = seed("refund")
+    statement = "My blender broke after a week and the shop wants me to send it back."
+    found = faults(known, CATEGORY, f"{statement} {request_}", statement)
+    assert "unnatural_query" in found
+
+
+@pytest.mark.parametrize(
+    ("hybrid", "values", "expected"),
+    [
+        ("Find me a soup. I have leeks and cream at home.", (), "I have leeks and cream at home."),
+        ("Hello, my back hurts since Monday. Any clinic?", (), "My back hurts since Monday."),
+        ("Ann and I moved in together. Convert 12 EUR.", ("12",), "Ann and I moved in together."),
+        ("I need to know your times. The day is 7.", ("7",), "I need to know your times."),
+        # It is whole sentences: none that asks, orders, or names a value or a tool of the calls.
+        ("We're off to Lyon on 2025-06-03. Find some beds!", ("2025-06-03",), None),
+        ("My flight is late, so please call the hotel.", (), None),
+        ("I own a dog, list the vets. Go on.", (), None),
+        ("I keep a list of beds in Room Desk. Sort it.", (), None),
+        ("Can you find a clinic near me? The place is Bonn.", ("Bonn",), None),
+        ("Please give us the scores of my team.", (), None),
+        ("I want you to book the table.", (), None),
+        ("Ich plane eine Reise.", (), None),
+        ("", (), None),
+        # A request that is one statement has no coarser level.
+        ("I live in a small house.", (), None),
+        # «I care for their address» alone would leave a reader wondering whose.
+        ("A firm. I care for their address. I am new in this town.", (), "I am new in this town."),
+    ],
+)
+def test_the_statement_is_a_sentence_of_the_request(
+    hybrid: str, values: tuple[str, ...], expected: str | None
 ) -> None:
-    """They are around no pool, so they are known by their looks."""
-    assert strangers(SEED, Granularity.CATEGORY, text, KnownNames.of(SEED)) == expected
+    """In which users tell of themselves; many requests have none."""
+    step = "Travel/Room Desk/Find Rooms"
+    assert next(iter(statements(toy(hybrid, step, values=values))), None) == expected
+
+
+def test_facts_come_before_wishes_and_together_first() -> None:
+    """What the user does tells more of him than what he wants."""
+    text = "I want to be quick. We run a shop in Graz. Is it open? Our stock is low. Tell me more."
+    assert statements(toy(text, "a/b/c")) == (
+        "We run a shop in Graz. Our stock is low.",
+        "We run a shop in Graz.",
+        "Our stock is low.",
+        "I want to be quick.",
+    )
+
+
+@given(st.text(max_size=400), st.lists(st.text(max_size=20), max_size=3))
+def test_statements_have_no_faults(text: str, values: list[str]) -> None:
+    """What is offered passes the checks that it is judged by, whatever the request."""
+    known = toy(f"I am at home now. {text}", "Travel/Room Desk/Find Rooms", values=tuple(values))
+    offered = statements(known)
+    assert len(offered) <= MOST
+    for each in offered:
+        assert inspect_level(known, Granularity.STATEMENT, each, {}) == ()

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import curation_rows, finished_runs, toys
@@ -13,7 +14,7 @@ from support import curation_rows, finished_runs, toys
 from toolloom.pipeline.dataset import instructions
 from toolloom.pipeline.dataset.instructions import seed_of, seed_of_rows
 from toolloom.pipeline.stage import StageInput
-from toolloom.pipeline.stages import feed_seeds
+from toolloom.pipeline.stages import check_seeds, feed_seeds
 from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
 from toolloom.schemas import (
     API_SEARCH,
@@ -21,6 +22,7 @@ from toolloom.schemas import (
     Granularity,
     Instruction,
     JsonObject,
+    RecipeError,
     Sample,
     Scenario,
     Seed,
@@ -58,8 +60,8 @@ def sifting(folder: Path, rows: list[Sample], **fields: Any) -> StageInput:
     return StageInput(recipe, "rewritten", Rows(path, count), Rows(path, 0), folder)
 
 
-def test_a_seed_is_what_the_user_says_and_the_calls_that_succeed() -> None:
-    """Answers to questions belong to the request; API Search and failed calls are no steps."""
+def test_a_seed_is_the_first_request_and_the_calls_that_served_it() -> None:
+    """What is asked later is another request; API Search and failed calls are no steps."""
     row, name = sample(), toys.api().function
     row["dialogue"]["messages"] = [
         user("I'm off to Bern."),
@@ -74,11 +76,28 @@ def test_a_seed_is_what_the_user_says_and_the_calls_that_succeed() -> None:
         result(4),
     ]
     seed = seed_of(row, Split.VALIDATION)
-    assert seed and seed.hybrid == "I'm off to Bern. And in Basel?"
-    assert seed.path == (name, name, FINISH) and seed.split is Split.VALIDATION
-    assert seed.tags.categories == ("weather", "weather") and seed.tags.tools[0] == "station"
-    assert seed.values == ("Bern", "2", "3.5", "Basel")
+    assert seed and seed.hybrid == "I'm off to Bern."
+    assert seed.path == (name, FINISH) and seed.split is Split.VALIDATION
+    assert seed.tags.categories == ("weather",) and seed.tags.tools[0] == "station"
+    assert seed.values == ("Bern", "2", "3.5")
     assert [api.id for api in seed.pool] == [toys.api().id, toys.api(name="forecast").id]
+
+
+def test_a_request_that_the_assistant_asks_back_about_is_no_seed() -> None:
+    """What it needs is said later, so that its first turn is not the full request."""
+    row, name = sample(), toys.api().function
+    asks = {"role": "assistant", "content": "For how many days?"}
+    for before in ([], [call(name, 1, {}), result(1)]):
+        rest = [call(name, 2, {"days": 2}), result(2)]
+        row["dialogue"]["messages"] = [user("Rain?"), *before, asks, user("Two."), *rest]
+        assert seed_of(row, Split.TRAIN) is None
+
+
+def test_small_models_are_refused_as_rewriters() -> None:
+    """Before anything is asked: what they word names nothing that was asked for."""
+    check_seeds(toys.recipe(rewrite={}, model={"base_url": "http://127.0.0.1:9/v1", "model": "m"}))
+    with pytest.raises(RecipeError, match="small model.*--recipe"):
+        check_seeds(toys.recipe(rewrite={}, model={"base_url": "local"}))
 
 
 def test_what_calls_nothing_is_no_seed(tmp_path: Path) -> None:
