@@ -255,6 +255,9 @@ _AS_USER = re.compile(
     r"|check|search|help|send|set|create|schedule|order|translate|convert))\b",
     re.IGNORECASE,
 )
+# Without these signs the expressions above match nothing, and take long to find that out.
+_REMNANT_SIGN = re.compile(r"\{|<|\[|%\(|___|XXX|TODO|Lorem")
+_LEAK_SIGN = re.compile(r":|\bas an? |\bthe (?:user|assistant) ", re.IGNORECASE)
 _LOOP, _GRAM = 3, 4  # a run of four words said three times over is a loop
 
 
@@ -300,9 +303,9 @@ def odd_request(text: str) -> str | None:
 
 def _faults(text: str, swapped: re.Pattern[str] | None, role: str) -> Iterator[str]:
     flat = plain(text)
-    if found := _REMNANT.search(flat):
+    if _REMNANT_SIGN.search(flat) and (found := _REMNANT.search(flat)):
         yield f"holds the template remnant {shown(found.group())}"
-    if found := _LEAK.search(flat):
+    if _LEAK_SIGN.search(flat) and (found := _LEAK.search(flat)):
         yield f"holds words of the prompt: {shown(found.group().strip())}"
     if swapped and (found := swapped.search(flat)):
         yield f"{role}: {shown(found.group())}"
