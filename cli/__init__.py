@@ -118,18 +118,26 @@ def root(
 ) -> None: ...
 
 
-for command in (
-    *(run.validate, run.preview, run.estimate, run.run, show.show, show.rejected, run.serve),
-    *(datasets.push, datasets.versions, datasets.diff, datasets.regenerate, expand.rewrite),
-    *(datasets.verify, show.report, show.notebook, formats.export),
-    *(formats.audit, datasets.complexity, datasets.sync),
-):
-    app.command()(command)
-GROUPS = (("expand", expand.app), ("apis", apis.app), ("world", world.app), ("cache", cache.app))
+PANELS: dict[str, tuple[Any, ...]] = {
+    "Make a dataset": (run.validate, run.preview, run.estimate, run.run),
+    "Look at it": (show.show, show.rejected, show.report, show.notebook, datasets.verify),
+    "Change it": (datasets.regenerate, expand.rewrite, datasets.versions, datasets.diff),
+    "Use it": (formats.export, datasets.push, datasets.sync, datasets.complexity, formats.audit),
+    "Operate": (run.serve,),
+}
+GROUPS = (
+    ("expand", expand.app, "Change it"),
+    ("apis", apis.app, "APIs and worlds"),
+    ("world", world.app, "APIs and worlds"),
+    ("cache", cache.app, "Operate"),
+)
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+for name, group, panel in GROUPS:
+    app.add_typer(group, name=name, rich_help_panel=panel)
 world.app.command()(author.write)
 world.app.command()(author.infer)
-for name, group in GROUPS:
-    app.add_typer(group, name=name)
 
 
 def main() -> None:

@@ -104,9 +104,9 @@ def write_json(path: Path, report: BaseModel) -> None:
 
 def complain(message: str, event: str = "error") -> None:
     """What went wrong, in the form of all lines on standard error."""
-    from toolloom.pipeline.render.section import safe
+    from toolloom.pipeline.render.section import visible
 
-    tell(safe(SECRETS.hide(message)), event)
+    tell(visible(SECRETS.hide(message)), event)
 
 
 class LevelOption(StrEnum):
@@ -125,8 +125,9 @@ def as_json(record: logging.LogRecord) -> str:
         "message": record.getMessage(),
         **({} if record.name == LOG.name else {"logger": record.name}),
         **facts,
-        **_traceback(record),
     }
+    if record.exc_info:
+        told["traceback"] = logging.Formatter().formatException(record.exc_info)
     return json.dumps(_hidden(told), default=str)
 
 
@@ -135,7 +136,9 @@ def as_text(record: logging.LogRecord) -> str:
     facts = {k: v for k, v in getattr(record, "facts", {}).items() if k not in ("event", "run")}
     about = ", ".join(f"{name} {value}" for name, value in facts.items())
     line = f"{record.levelname.lower()}: {record.getMessage()}{f' ({about})' if about else ''}"
-    return SECRETS.hide("\n".join([line, *_traceback(record).values()]))
+    if record.exc_info:
+        line += "\n" + logging.Formatter().formatException(record.exc_info)
+    return SECRETS.hide(line)
 
 
 def _hidden(value: Any) -> Any:
@@ -147,12 +150,6 @@ def _hidden(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     return SECRETS.hide(str(value))
-
-
-def _traceback(record: logging.LogRecord) -> dict[str, str]:
-    if not record.exc_info:
-        return {}
-    return {"traceback": logging.Formatter().formatException(record.exc_info)}
 
 
 def start_log(
@@ -176,8 +173,7 @@ class Outlet(logging.Handler):
         super().__init__()
         root = logging.getLogger()
         self.json_lines = json_lines
-        self._console = console
-        self._chosen = chosen
+        self._console, self._chosen = console, chosen
         self._before = (root.handlers[:], root.level, LOG.level)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -193,21 +189,22 @@ class Outlet(logging.Handler):
 
     def begin(self) -> None:
         """Also once more, after a library has set up handlers of its own."""
-        root = logging.getLogger()
-        root.handlers[:] = [self]
         # Of other libraries only warnings: some tell of every request at INFO.
-        root.setLevel(logging.DEBUG if self._chosen is LevelOption.DEBUG else logging.WARNING)
-        LOG.setLevel(self._chosen.upper())
-        logging.captureWarnings(self.json_lines)
+        others = logging.DEBUG if self._chosen is LevelOption.DEBUG else logging.WARNING
+        self._set([self], others, self._chosen.upper(), self.json_lines)
         Outlet.opened = self
 
     def end(self) -> None:
-        root = logging.getLogger()
-        root.handlers[:], root_level, level = self._before
-        root.setLevel(root_level)
-        LOG.setLevel(level)
-        logging.captureWarnings(False)
+        self._set(*self._before, False)
         Outlet.opened = None
+
+    @staticmethod
+    def _set(handlers: list[logging.Handler], level: int, ours: int | str, warned: bool) -> None:
+        root = logging.getLogger()
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        LOG.setLevel(ours)
+        logging.captureWarnings(warned)
 
 
 def close_log() -> None:

@@ -58,7 +58,7 @@ def regenerate(
     log_json: LogJson = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Make one split anew, or grow it, with the dataset's own APIs, as its next version.
+    """Make one split again, or add rows to it, with the dataset's own APIs: its next version.
 
     The other splits are copied byte for byte, and nothing is paid for them. Run the same command
     again to go on after a stop. With --keep each command adds what comes of other queries. Exit
@@ -213,7 +213,7 @@ def complexity(
     ] = None,
     outputs: Outputs = HERE,
 ) -> None:
-    """Tell how hard it is to choose the calls of a split, given the examples of another.
+    """Measure how hard it is to choose the calls of a split, given examples from another.
 
     The score S(T, X, D) is the mean distance to the nearest example, |e| ln 2 + |t - e| ln |D|, of
     multisets of APIs: calls that an example has cost ln 2 each, and others ln |D|. Beside it

@@ -100,7 +100,7 @@ def audit(
         typer.Option(metavar="FILE", help="Write each flagged row there, a JSON object a line."),
     ] = None,
 ) -> None:
-    """Hold tool-use data that others made to the certain checks, and count what is wrong.
+    """Check tool-use data from elsewhere with the certain checks, and count what is wrong.
 
     Rows are OpenAI's messages, ShareGPT's conversations or API-Bank's dialogues; each tells its
     form itself. Exit code 1 if something is found, 2 if the file cannot be read.

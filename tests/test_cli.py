@@ -18,7 +18,7 @@ from toolloom.cli import app
 from toolloom.llm import FakeServer
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.pages.dialogue import rejected_view, spoken
-from toolloom.pipeline.render.section import safe
+from toolloom.pipeline.render.section import visible
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.schemas import Outcome, Query, Reason
 
@@ -204,7 +204,7 @@ def test_a_response_is_shown_as_what_the_model_said(raw: str, said: str) -> None
 
 def test_text_of_models_cannot_command_the_terminal() -> None:
     """Escape sequences, markup and characters that reorder text are shown, not obeyed."""
-    assert safe("\x1b[31m\r\u202eab\u200f\n") == "\\x1b[31m\\r\\u202eab\\u200f\n"
+    assert visible("\x1b[31m\r\u202eab\u200f\n") == "\\x1b[31m\\r\\u202eab\\u200f\n"
     query = toys.query(text="\x1b]0;x\x07[red]r[/] :bomb:")
     evil = toys.rejected(query, "queries", Reason.NEAR_DUPLICATE)
     console = Console(force_terminal=True, width=200, record=True, file=io.StringIO())

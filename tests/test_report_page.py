@@ -15,7 +15,7 @@ from support import finished_runs, hostile_dataset, toys
 
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages import report as pages
-from toolloom.pipeline.render.html import visible
+from toolloom.pipeline.render.section import visible
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import Ability, Granularity, Reason
 

@@ -14,7 +14,8 @@ from rich.text import Text
 from toolloom.pipeline.checks.calls import differences, fits, pair
 from toolloom.pipeline.checks.transcript import made
 from toolloom.pipeline.pages.recipes import preview_sections
-from toolloom.pipeline.render.html import render, visible
+from toolloom.pipeline.render.html import render
+from toolloom.pipeline.render.section import visible
 from toolloom.pipeline.render.terminal import indented, messages_view, text, view
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import Dialogue, Instruction, JsonObject, Sample, StoreError

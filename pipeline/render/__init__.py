@@ -3,8 +3,8 @@
 Subjects give Sections (title, table, note, list, bars); this room draws them and knows no subject.
 `terminal.py` draws with rich, and nothing that a terminal obeys gets through. `markdown.py` makes
 tables for cards and for Prefect's pages; `html.py` has one template and one style for report and
-notebook, and escapes all text. `plots.py` makes bars as SVG, for files: equal figures make equal
-bytes, as versions hash them.
+notebook, and escapes all text. `visible` is the one way in which text of others is made harmless:
+what cannot be seen, or what a terminal would obey, is written out.
 
 May touch: nothing but its arguments, its own template and style; prompts, checks, schemas.
 Begin with `section.py`: what a Section holds, and how numbers, dollars and sizes are said.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,22 +9,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from toolloom.pipeline.render.section import Section, shown
+from toolloom.pipeline.render.section import shown, visible
 
 FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "pages")
-
-# What cannot be seen, or reorders what can: control characters but tab and newline, half
-# characters, the invisible ones (zero width, fillers, tags) and those that change the direction.
-# The joiners U+200C and U+200D stay: emoji and Persian are written with them.
-UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
-    "\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
-)
-
-
-def visible(value: object) -> str:
-    """Text with what cannot be seen written as `\\u202e`."""
-    return UNSEEN.sub(lambda match: ascii(match[0])[1:-1], str(value))
 
 
 def render(name: str, **variables: Any) -> str:
@@ -45,29 +31,10 @@ def source(name: str) -> str:
     return next(path for path in paths if path.exists()).read_text(encoding="utf-8")
 
 
-class Drawn:
-    """Sections as a notebook shows them, in any front end."""
-
-    def __init__(self, *sections: Section) -> None:
-        self.sections = sections
-
-    def _repr_html_(self) -> str:
-        return notebook_html(render("sections.html.j2", sections=self.sections))
-
-    def __repr__(self) -> str:
-        return "\n".join(_in_words(section) for section in self.sections)
-
-
 def notebook_html(html: str) -> str:
     """HTML of ours with its style. The classes keep a notebook from reading $…$ as formulas."""
     page = '<style>{}</style><div class="mathjax_ignore tex2jax_ignore">{}</div>'
     return Markup(page).format(Markup(source("style.css")), Markup(html))
-
-
-def _in_words(section: Section) -> str:
-    """For who does not see it: `Title: a 3, b 2`."""
-    rows = (" ".join(filter(None, map(shown, row))) for row in section.rows)
-    return f"{section.title}: {', '.join(rows) or 'nothing'}"
 
 
 @cache

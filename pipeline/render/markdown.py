@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from toolloom.pipeline.render.section import Section, safe, shown
+from toolloom.pipeline.render.section import Section, shown, visible
 
 
 def markdown(sections: Iterable[Section]) -> str:
@@ -36,7 +36,7 @@ def table(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
 
 def cell(value: Any) -> str:
     """One line of Markdown without HTML, links, table bars, or what a terminal obeys."""
-    text = safe(" ".join(str(value).split()))
+    text = visible(" ".join(str(value).split()))
     for character in "\\|<>[]":
         text = text.replace(character, f"\\{character}")
     return text

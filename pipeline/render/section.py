@@ -12,9 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-# Control characters can move the cursor or set colours; bidirectional ones can reorder a line.
-UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+# What cannot be seen, moves the cursor, or reorders what can be seen: control characters but tab
+# and newline, half characters, the invisible ones (zero width, fillers, tags) and those that change
+# the direction. The joiners U+200C and U+200D stay: emoji and Persian are written with them.
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 # What is read as a number stands to the right of its column.
 FIGURE = re.compile(r"\d+|\$[\d.,]+|\d+ %")
@@ -23,15 +26,11 @@ FIRST = 10  # of many lines, where a file has all of them
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar in parts, one after the other, each with its kind: what colour it has.
-
-    Kinds are `good`, `bad`, `rest`, `range`, a number from 0 to 7 for parts that are told apart by
-    a legend, and "" for a gap. `of`: what the whole width stands for. `marks`: fine lines across.
-    """
+    """A bar in parts, one after the other, each with its kind, which is its colour: `good`, `bad`
+    or `rest`. `of`: what the whole width stands for."""
 
     parts: tuple[tuple[str, float], ...]
     of: float
-    marks: tuple[float, ...] = ()
 
     @property
     def lengths(self) -> list[tuple[str, float, float]]:
@@ -83,15 +82,15 @@ class Section:
         return bool(self.rows) and bool(FIGURE.fullmatch(str(self.rows[0][column])))
 
 
-def safe(value: object) -> str:
-    """Text with what a terminal would obey written as `\\x1b`."""
-    return UNSAFE.sub(lambda match: ascii(match[0])[1:-1], str(value))
+def visible(value: object) -> str:
+    """Text with what cannot be seen, or what a terminal would obey, written as `\\x1b`."""
+    return UNSEEN.sub(lambda match: ascii(match[0])[1:-1], str(value))
 
 
 def safe_json(value: Any) -> str:
     """JSON as text that a terminal obeys nothing of, and that still is the same JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    return UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def shown(cell: Cell) -> str:

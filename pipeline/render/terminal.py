@@ -12,7 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from toolloom.pipeline.render.section import Bar, Cell, Section, safe, shown
+from toolloom.pipeline.render.section import Bar, Cell, Section, shown, visible
 from toolloom.schemas import JsonObject
 
 COLOURS = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
@@ -22,7 +22,7 @@ SECONDS_BETWEEN_LINES = 3.0
 
 def text(value: object, style: str = "") -> Text:
     """Safe text without markup."""
-    return Text(safe(value), style=style)
+    return Text(visible(value), style=style)
 
 
 def indented(value: object) -> Text:
