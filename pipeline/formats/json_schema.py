@@ -1,28 +1,139 @@
 """Schemas of any dialect and quality as small JSON Schemas of 2020-12, valid by construction.
 
-What goes in is hostile: a schema of OpenAPI, Swagger, MCP, OpenAI or BFCL, or no schema at all.
-References are written out down to a few levels; what is left out is booked in the ledger. Where a
-source shows values and no types, `schema_of` tells the schema from them.
+What goes in is hostile: a schema of OpenAPI, Swagger, MCP or OpenAI, or no schema at all.
+References are written out down to a few levels; of what is left out there is one list, booked at
+the end. Where a source shows values and no types, `schema_of` tells the schema from them.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
-from toolloom.pipeline.formats import keywords
-from toolloom.pipeline.formats.import_log import ImportLog, Why, legible, sentence, shortened
-from toolloom.pipeline.formats.references import Resolve, Resolver
-from toolloom.schemas import JsonObject, canonical
+from toolloom.pipeline.formats.files import load
+from toolloom.pipeline.formats.import_log import (
+    ImportLog,
+    Obstacle,
+    Why,
+    legible,
+    sentence,
+    shortened,
+)
+from toolloom.schemas import ImportFailed, JsonObject, canonical
 
-_NESTING = 12  # schemas within schemas, lists and alternatives included
-_STEPS = 4_000  # schemas that are looked at in one attempt
-_MERGED = 16  # references and `allOf` within each other
-_VARIANTS = 8
-_NAME = 200  # characters of a property's name
+# References
+
+
+class Scoped(NamedTuple):
+    """A part of a document, the file it stands in, and the references that led to it."""
+
+    value: Any
+    file: Path
+    trail: tuple[str, ...] = ()
+
+    def inner(self, value: Any) -> Scoped:
+        """Something within it."""
+        return value if isinstance(value, Scoped) else self._replace(value=value)
+
+
+class Resolver:
+    """All references of one source: followed below its folder, never fetched; each file once."""
+
+    def __init__(self, document: Any, ledger: ImportLog, file: Path | None = None) -> None:
+        """Without a file only references within the document are followed."""
+        self._folder = file.resolve().parent if file else None
+        self._ledger = ledger
+        self.root = Scoped(document, file.resolve() if file else Path())
+        self._files: dict[Path, Any] = {self.root.file: document}
+
+    def target(self, reference: str, at: Scoped, place: str) -> Scoped | None:
+        """What a reference leads to; None if that is booked as unresolved."""
+        found = self._look(reference, at, place, 0)
+        if isinstance(found, str):
+            self._ledger.unresolved(legible(reference[:300]), legible(place[:300]), found)
+            return None
+        return found
+
+    def settled(self, node: Scoped, place: str) -> Scoped:
+        """A node, and if it is a reference, what that leads to in the end."""
+        for _ in range(_HOPS):
+            reference = node.value.get("$ref") if isinstance(node.value, dict) else None
+            if not isinstance(reference, str):
+                return node
+            found = self.target(reference, node, place)
+            if found is None:
+                break
+            node = found
+        return node._replace(value=None)
+
+    def _look(self, reference: str, at: Scoped, place: str, hops: int) -> Scoped | Obstacle:
+        """RFC 6901. A pointer may lead through other references, as many real ones do."""
+        address, _, fragment = reference.partition("#")
+        file = self._file(unquote(address), at.file) if address else at.file
+        if isinstance(file, str):
+            return file
+        pointer = unquote(fragment)
+        here = Scoped(self._files[file], file)
+        if pointer.strip("/") and not pointer.startswith("/"):
+            return "missing"
+        for token in pointer[1:].split("/") if pointer.strip("/") else ():
+            name = token.replace("~1", "/").replace("~0", "~")
+            stepped = _step(here, name)
+            through = here.value.get("$ref") if isinstance(here.value, dict) else None
+            if stepped is None and isinstance(through, str) and hops < _HOPS:
+                found = self._look(through, here, place, hops + 1)
+                stepped = None if isinstance(found, str) else _step(found, name)
+            if stepped is None:
+                return "missing"
+            here = stepped
+        return here._replace(trail=(*at.trail, f"{file}#{pointer}"))
+
+    def _file(self, address: str, base: Path) -> Path | Obstacle:
+        if _SCHEME.match(address):
+            return "remote"
+        try:
+            path = (base.parent / address).resolve()
+            if self._folder is None or Path(address).is_absolute() or "\\" in address:
+                return "outside"
+            if not path.is_relative_to(self._folder):
+                return "outside"
+            if not path.is_file():
+                return "missing"
+        except (OSError, ValueError, RuntimeError):  # names no file can have, loops of links
+            return "missing"
+        if path not in self._files and len(self._files) < _MOST_FILES:
+            try:
+                readable = path.suffix.lower() in {".json", ".yaml", ".yml"}
+                self._files[path] = load(path, self._ledger) if readable else None
+            except ImportFailed:
+                self._files[path] = None
+        return path if isinstance(self._files.get(path), dict | list) else "unreadable"
+
+
+_MOST_FILES = 1_000
+_HOPS = 20  # references that lead to references
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:|//")
+
+
+def _step(here: Scoped, name: str) -> Scoped | None:
+    value = here.value
+    if isinstance(value, dict) and name in value:
+        return here.inner(value[name])
+    if isinstance(value, list) and name.isdecimal() and len(name) < 9 and int(name) < len(value):
+        return here.inner(value[int(name)])
+    return None
+
+
+# One schema
 
 
 @dataclass(frozen=True)
@@ -36,288 +147,17 @@ class SchemaBudget:
 
 PARAMETERS = SchemaBudget()
 RETURNS = SchemaBudget(bytes=4_000, response=True)
+Cuts = list[tuple[str, Why, int]]
+_NESTING = 12  # schemas within schemas, lists and alternatives included
+_STEPS = 4_000  # schemas that are looked at in one attempt
+_MERGED = 16  # references and `allOf` within each other
+_VARIANTS = 8
+_GROUPS = 4  # `anyOf` and `oneOf` that hold at the same time
+_NAME = 200  # characters of a property's name
 
 
-class Scoped(NamedTuple):
-    """A schema, how to resolve references in it, and the references that led to it."""
-
-    schema: Any
-    resolve: Resolve
-    trail: tuple[str, ...] = ()
-
-
-class OverBudget(Exception):
+class _OverBudget(Exception):
     """This attempt has become too large."""
-
-
-class SchemaReader:
-    """One attempt at a schema: what it left out, and how much it has written and looked at."""
-
-    def __init__(
-        self, ledger: ImportLog, place: str, budget: SchemaBudget, text: int, examples: bool
-    ) -> None:
-        self._ledger = ledger
-        self._root = place
-        self._budget = budget
-        self._text = text
-        self._examples = examples
-        self._spent = 0
-        self._steps = 0
-        self._cuts: list[tuple[str, Why, int]] = []
-
-    # What was left out
-
-    def cut(self, place: str, why: Why, size: int = 0) -> None:
-        self._cuts.append((place, why, size))
-
-    def book(self, api: str, small: bool) -> None:
-        """One line for each reason, with the first place. `small`: the depth was given up for
-        the bytes."""
-        first: dict[Why, str] = {}
-        number: Counter[Why] = Counter()
-        size: Counter[Why] = Counter()
-        for place, given, left_out in self._cuts:
-            why: Why = "bytes" if small and given == "depth" else given
-            first.setdefault(why, place)
-            number[why] += 1
-            size[why] += left_out
-        for why, place in first.items():
-            more = f" and {number[why] - 1} more" if number[why] > 1 else ""
-            self._ledger.cut(api, legible(place)[:200] + more, why, size[why])
-
-    def _spend(self, size: int) -> None:
-        """About what is written. Only the end is measured exactly."""
-        self._spent += size
-        if self._spent > self._budget.bytes:
-            raise OverBudget
-
-    # A schema as one flat object
-
-    def settle(self, node: Scoped, place: str, within: int = 0) -> dict[str, Any]:
-        """The keywords of a schema with its references and `allOf` merged into it.
-
-        Schemas in the values are Scoped. A reference that leads back is cut.
-        """
-        self._steps += 1
-        if self._steps > _STEPS:
-            raise OverBudget
-        while isinstance(node.schema, Scoped):
-            node = node.schema
-        schema = node.schema
-        if not isinstance(schema, dict):
-            if not isinstance(schema, bool):
-                self.cut(place, "invalid")
-            return {}
-        if within > _MERGED:
-            self.cut(place, "cycle")
-            return {}
-        own = keywords.own(schema, lambda child: Scoped(child, node.resolve, node.trail))
-        base: dict[str, Any] = {}
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
-            base = self._target(reference, node, place, within)
-        parts = schema.get("allOf")
-        for part in parts if isinstance(parts, list) else ():
-            inner = self.settle(Scoped(part, node.resolve, node.trail), place, within + 1)
-            base = keywords.merged(inner, base)
-        return keywords.merged(own, base)
-
-    def _target(self, reference: str, node: Scoped, place: str, within: int) -> dict[str, Any]:
-        found = node.resolve(reference, place)
-        if found is None:
-            return {}
-        if found.key in node.trail:
-            self.cut(place, "cycle")
-            return keywords.outline(found.value)
-        trail = (*node.trail, found.key)
-        return self.settle(Scoped(found.value, found.resolve, trail), place, within + 1)
-
-    # Writing
-
-    def read(self, node: Scoped, place: str, depth: int, nesting: int) -> JsonObject:
-        """`depth`: properties around it. `nesting`: schemas of all kinds around it."""
-        return self.write(self.settle(node, place), place, depth, nesting)
-
-    def write(self, own: dict[str, Any], place: str, depth: int, nesting: int) -> JsonObject:
-        types = keywords.types(own, lambda _: self.cut(f"{place}.type", "invalid"))
-        out: JsonObject = {"type": types[0] if len(types) == 1 else types} if types else {}
-        text = sentence(own.get("description"))
-        if not text and isinstance(own.get("title"), str):
-            title = sentence(own["title"])  # often the name again, or that of a class
-            said = " " not in title or keywords.same_words(title, place.rpartition(".")[2])
-            text = "" if said else title
-        if text:
-            short = shortened(text, self._text)
-            if short != text:
-                self.cut(f"{place}.description", "text", len(text) - len(short))
-            if short:
-                out["description"] = short
-        self._values(own, types, out, place)
-        self._spend(16 * len(out) + len(out.get("description", "")) + 2)
-        for name in keywords.DROPPED:
-            if name in own:
-                self.cut(f"{place}.{name}", "invalid")
-        if not types or "object" in types:
-            self._object(own, out, place, depth, nesting)
-        if not types or "array" in types:
-            self._items(own, out, place, depth, nesting)
-        self._groups(own, out, place, depth, nesting)
-        return out
-
-    def _values(self, own: dict[str, Any], types: list[str], out: JsonObject, place: str) -> None:
-        """Keywords whose values hold no schemas."""
-        choices, left_out = keywords.choices(own, types, self._budget.response)
-        if choices:
-            out["enum"] = choices
-        for why, size in left_out:
-            self.cut(f"{place}.enum", why, size)
-        for name, value in keywords.limits(
-            own, types, lambda k: self.cut(f"{place}.{k}", "invalid")
-        ):
-            if name != "examples" or self._examples:
-                out[name] = value
-            else:
-                self.cut(f"{place}.examples", "bytes")
-
-    def _object(
-        self, own: dict[str, Any], out: JsonObject, place: str, depth: int, nesting: int
-    ) -> None:
-        named: dict[Any, Scoped] = own.get("properties", {})
-        extra = own.get("additionalProperties")
-        required = own.get("required", [])
-        if nesting >= _NESTING or depth >= self._budget.depth:
-            if named or isinstance(extra, Scoped):
-                self.cut(place, "depth")
-            return
-        if named:
-            out["properties"], required = self._named(named, required, place, depth, nesting)
-        if required:
-            out["required"] = [name for name in required if legible(name) == name]
-            self._spend(sum(map(len, required)) + 12)
-        if isinstance(extra, Scoped):
-            out["additionalProperties"] = self.read(extra, f"{place}.*", depth + 1, nesting + 1)
-        elif extra is False and "patternProperties" not in own:
-            out["additionalProperties"] = False
-
-    def _named(
-        self, named: dict[Any, Scoped], required: list[str], place: str, depth: int, nesting: int
-    ) -> tuple[JsonObject, list[str]]:
-        """Schemas of properties, and which are required. Draft 3 marks that on the property."""
-        hidden = "writeOnly" if self._budget.response else "readOnly"
-        properties: JsonObject = {}
-        needed = set(required)
-        for name, child in named.items():
-            if not isinstance(name, str) or not 0 < len(name) <= _NAME or legible(name) != name:
-                self.cut(f"{place}.{str(name)[:_NAME]}", "invalid")
-                continue
-            inside = f"{place}.{name}"
-            own = self.settle(child, inside)
-            if own.get(hidden) is True:
-                continue
-            self._spend(len(name.encode()) + 4)
-            properties[name] = self.write(own, inside, depth + 1, nesting + 1)
-            if isinstance(child.schema, dict) and child.schema.get("required") is True:
-                needed.add(name)
-        return properties, [name for name in properties if name in needed]
-
-    def _items(
-        self, own: dict[str, Any], out: JsonObject, place: str, depth: int, nesting: int
-    ) -> None:
-        items, first = own.get("items"), own.get("prefixItems", [])
-        if nesting >= _NESTING:
-            if items or first:
-                self.cut(f"{place}.items", "depth")
-            return
-        if items:
-            out["items"] = self.read(items, f"{place}.items", depth, nesting + 1)
-        if first:
-            if len(first) > _VARIANTS:
-                self.cut(f"{place}.prefixItems", "bytes")
-            out["prefixItems"] = [
-                self.read(each, f"{place}.prefixItems.{n}", depth, nesting + 1)
-                for n, each in enumerate(first[:_VARIANTS])
-            ]
-
-    def _groups(
-        self, own: dict[str, Any], out: JsonObject, place: str, depth: int, nesting: int
-    ) -> None:
-        """`anyOf` and `oneOf`, both as `anyOf`: what is cut from alternatives may overlap."""
-        for number, group in enumerate(own.get("groups", ())):
-            inside = f"{place}.anyOf" if number == 0 else f"{place}.anyOf.{number}"
-            if nesting >= _NESTING:
-                self.cut(inside, "depth")
-                continue
-            if len(group) > _VARIANTS:
-                self.cut(inside, "enum")
-                types = keywords.widened([self.settle(each, inside) for each in group[:100]])
-                if types and len(group) <= 100 and "type" not in out:
-                    out["type"] = types[0] if len(types) == 1 else types
-                continue
-            variants = [
-                self.read(each, f"{inside}.{n}", depth, nesting + 1) for n, each in enumerate(group)
-            ]
-            if keywords.is_nullable(own):
-                variants.append({"type": "null"})
-            add_variants(out, variants)
-
-    def squeeze(self, node: Scoped) -> JsonObject:
-        """As many properties as fit, each without its parts, those that are required first."""
-        try:
-            own = self.settle(node, self._root)
-        except OverBudget:
-            own = {}
-        types = keywords.types(own, lambda _: self.cut(f"{self._root}.type", "invalid"))
-        out: JsonObject = {"type": types[0] if len(types) == 1 else types} if types else {}
-        self.cut(self._root, "bytes")
-        named, required = own.get("properties", {}), set(own.get("required", ()))
-        if not named or (types and "object" not in types):
-            return out
-        room = self._budget.bytes - 200
-        kept: JsonObject = {}
-        for name in sorted(list(named)[:_STEPS], key=lambda n: n not in required):
-            self._spent = self._steps = 0
-            try:
-                found, _ = self._named({name: named[name]}, [], self._root, 0, 0)
-            except OverBudget:
-                found = {name: {}} if isinstance(name, str) and len(name) <= _NAME else {}
-            size = 2 * len(canonical(found).encode())  # its name may stand in `required` too
-            if size > room:
-                self.cut(f"{self._root}.{name}", "bytes", size // 2)
-            else:
-                room -= size
-                kept.update(found)
-        out["properties"] = {name: kept[name] for name in named if name in kept}
-        if required & set(kept):
-            out["required"] = [name for name in out["properties"] if name in required]
-        return out
-
-
-def add_variants(out: JsonObject, variants: list[JsonObject]) -> None:
-    """Alternatives as briefly as they can be said."""
-    different = list({canonical(v): v for v in variants}.values())
-    if not all(different):  # one of them allows everything
-        return
-    if all(v.keys() == {"type"} for v in different) and "type" not in out:
-        names: dict[str, None] = {}
-        for each in different:
-            given = each["type"]
-            names.update(dict.fromkeys([given] if isinstance(given, str) else given))
-        out["type"] = next(iter(names)) if len(names) == 1 else list(names)
-        return
-    null: JsonObject = {"type": "null"}
-    others = [v for v in different if v != null]
-    if len(others) == 1 and not (others[0].keys() - {"description"}) & out.keys():
-        only = {**others[0], **out}
-        if len(different) == 1:
-            out.update(only)
-            return
-        if isinstance(only.get("type"), str) and "enum" not in only and "anyOf" not in only:
-            out.update({**only, "type": [only["type"], "null"]})
-            return
-    if "anyOf" in out:
-        out.setdefault("allOf", []).append({"anyOf": different})
-    else:
-        out["anyOf"] = different
 
 
 def plain(
@@ -326,28 +166,41 @@ def plain(
     ledger: ImportLog,
     api: str,
     place: str,
-    resolve: Resolve | None = None,
+    resolver: Resolver | None = None,
     budget: SchemaBudget = PARAMETERS,
 ) -> JsonObject:
-    """A valid schema of 2020-12 within the budget. Without `resolve`, `#/…` is the schema itself.
+    """A valid schema of 2020-12 within the budget. Without a resolver `#/…` is the schema itself.
 
     `place` is `parameters` or `returns`; for arguments see `arguments`.
     """
-    if not isinstance(schema, Scoped):
-        schema = Scoped(schema, resolve or Resolver(None, schema, ledger).root)
-    for depth, text, examples in _attempts(budget.depth):
-        attempt = SchemaReader(ledger, place, replace(budget, depth=depth), text, examples)
+    resolver = resolver or Resolver(schema, ledger)
+    node = schema if isinstance(schema, Scoped) else resolver.root.inner(schema)
+    attempts = [(budget.depth, 400, True)]
+    attempts += [(depth, 160 if depth > 1 else 100, False) for depth in range(budget.depth, 0, -1)]
+    for depth, text, examples in attempts:
+        reader = _Reader(resolver, budget, depth, text, examples)
         try:
-            found = attempt.read(schema, place, 0, 0)
-        except OverBudget:
+            found = reader.read(node, place, 0, 0)
+        except _OverBudget:
             continue
         if len(canonical(found).encode()) <= budget.bytes:
-            attempt.book(api, depth < budget.depth)
-            return found
-    attempt = SchemaReader(ledger, place, replace(budget, depth=1), 80, False)
-    found = attempt.squeeze(schema)
-    attempt.book(api, True)
+            break
+    else:
+        depth, reader = 0, _Reader(resolver, budget, 1, 80, False)
+        found = reader.first_properties(node, place)
+    _book(reader.cuts, ledger, api, small=depth < budget.depth)
     return found
+
+
+def _book(cuts: Cuts, ledger: ImportLog, api: str, small: bool) -> None:
+    """A line for each reason, with the first place. `small`: depth was given up for the bytes."""
+    reasons: dict[Why, list[tuple[str, int]]] = {}
+    for place, why, size in cuts:
+        reasons.setdefault("bytes" if small and why == "depth" else why, []).append((place, size))
+    for why, found in reasons.items():
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        size = sum(size for _, size in found)
+        ledger.cut(api, legible(found[0][0])[:200] + more, why, size)
 
 
 def arguments(
@@ -355,7 +208,7 @@ def arguments(
     *,
     ledger: ImportLog,
     api: str,
-    resolve: Resolve | None = None,
+    resolver: Resolver | None = None,
     budget: SchemaBudget = PARAMETERS,
 ) -> JsonObject:
     """`plain` for the arguments of a function: always an object that names its properties.
@@ -363,9 +216,8 @@ def arguments(
     Alternatives at the top, which OpenAI does not allow, become one object: the properties of
     all of them, of which those are required that all require.
     """
-    found = plain(
-        schema, ledger=ledger, api=api, place="parameters", resolve=resolve, budget=budget
-    )
+    place = "parameters"
+    found = plain(schema, ledger=ledger, api=api, place=place, resolver=resolver, budget=budget)
     variants = [v for v in found.get("anyOf", ()) if isinstance(v, dict)]
     if variants:
         ledger.cut(api, "parameters.anyOf", "invalid")
@@ -386,20 +238,488 @@ def arguments(
     return whole
 
 
-def keywords_of(schema: Scoped, ledger: ImportLog) -> dict[str, Any]:
+def flattened(node: Scoped, resolver: Resolver) -> dict[str, Any]:
     """The keywords of a schema, references and `allOf` merged; the schemas in it are Scoped."""
     try:
-        return SchemaReader(ledger, "", PARAMETERS, 0, False).settle(schema, "body")
-    except OverBudget:
+        return _Reader(resolver, PARAMETERS, 0, 0, False).flat(node, "body")
+    except _OverBudget:
         return {}
 
 
-def _attempts(depth: int) -> Iterator[tuple[int, int, bool]]:
-    """Depths, lengths of descriptions and whether with examples, until the budget holds."""
-    yield depth, 400, True
-    for number in range(depth, 0, -1):
-        yield number, 100 if number == 1 else 160, False
+class _Reader:
+    """One attempt at a schema, and what it left out."""
 
+    def __init__(
+        self, resolver: Resolver, budget: SchemaBudget, depth: int, text: int, examples: bool
+    ) -> None:
+        self.cuts: Cuts = []
+        self._resolver = resolver
+        self._budget = budget
+        self._depth = depth
+        self._text = text
+        self._examples = examples
+        self._spent = self._steps = 0
+
+    def _cut(self, place: str, why: Why, size: int = 0) -> None:
+        self.cuts.append((place, why, size))
+
+    def _spend(self, size: int) -> None:
+        """About what is written. Only the end is measured exactly."""
+        self._spent += size
+        if self._spent > self._budget.bytes:
+            raise _OverBudget
+
+    def _parts(self, node: Scoped, place: str, within: int = 0) -> Iterator[Scoped]:
+        """What a schema refers to, the parts of its `allOf`, itself: the later one wins."""
+        self._steps += 1
+        if self._steps > _STEPS:
+            raise _OverBudget
+        while isinstance(node.value, Scoped):
+            node = node.value
+        schema = node.value
+        if not isinstance(schema, dict) or within > _MERGED:
+            if not isinstance(schema, bool):
+                self._cut(place, "cycle" if isinstance(schema, dict) else "invalid")
+            return
+        reference, parts = schema.get("$ref"), schema.get("allOf")
+        if isinstance(reference, str):
+            target = self._resolver.target(reference, node, place)
+            if target is not None and target.trail[-1] in node.trail:
+                self._cut(place, "cycle")
+                yield target.inner(_outline(target.value))
+            elif target is not None:
+                yield from self._parts(target, place, within + 1)
+        for part in parts if isinstance(parts, list) else ():
+            yield from self._parts(node.inner(part), place, within + 1)
+        yield node
+
+    def flat(self, node: Scoped, place: str) -> dict[str, Any]:
+        """The keywords of all its parts in one object. `groups`: `anyOf` and `oneOf`."""
+        whole: dict[str, Any] = {}
+        for part in self._parts(node, place):
+            for key, value in part.value.items():
+                if key == "properties" and isinstance(value, dict):
+                    properties = whole.setdefault("properties", {})
+                    for name, child in value.items():
+                        inner, known = part.inner(child), properties.get(name)
+                        if known is not None and known.value is not child:
+                            inner = inner._replace(value={"allOf": [known, inner]})
+                        properties[name] = inner
+                elif key == "required" and isinstance(value, list):
+                    names = [n for n in value if isinstance(n, str) and n]
+                    whole["required"] = list(dict.fromkeys([*whole.get("required", ()), *names]))
+                elif key in ("anyOf", "oneOf") and isinstance(value, list) and value:
+                    group = [part.inner(each) for each in value]
+                    whole["groups"] = [*whole.get("groups", ()), group][:_GROUPS]
+                elif key in ("items", "prefixItems") and isinstance(value, list) and value:
+                    whole["prefixItems"] = [part.inner(each) for each in value]
+                elif key in ("items", "additionalProperties") and isinstance(value, dict) and value:
+                    whole[key] = part.inner(value)
+                elif key == "additionalProperties" and isinstance(value, bool):
+                    whole[key] = value
+                elif key == "type" and key in whole:
+                    names, others = _type_names(value), _type_names(whole[key])
+                    whole[key] = [n for n in names if n in others] or value
+                elif key in _SIMPLE:
+                    whole[key] = value
+        return whole
+
+    def read(self, node: Scoped, place: str, depth: int, nesting: int) -> JsonObject:
+        """`depth`: properties around it. `nesting`: schemas of all kinds around it."""
+        return self._written(self.flat(node, place), place, depth, nesting)
+
+    def _written(self, own: dict[str, Any], place: str, depth: int, nesting: int) -> JsonObject:
+        types = _types(own, lambda: self._cut(f"{place}.type", "invalid"))
+        out: JsonObject = {"type": types[0] if len(types) == 1 else types} if types else {}
+        text = sentence(own.get("description"))
+        if not text and " " in (title := sentence(own.get("title"))):
+            text = "" if _letters(title) == _letters(place.rpartition(".")[2]) else title
+        short = shortened(text, self._text)
+        if short != text:
+            self._cut(f"{place}.description", "text", len(text) - len(short))
+        if short:
+            out["description"] = short
+        out |= self._values(own, types, place)
+        self._spend(16 * len(out) + len(short) + 2)
+        for name in _DROPPED & own.keys():
+            self._cut(f"{place}.{name}", "invalid")
+        if not types or "object" in types:
+            self._object(own, out, place, depth, nesting)
+        if not types or "array" in types:
+            self._items(own, out, place, depth, nesting)
+        for number, group in enumerate(own.get("groups", ())):
+            inside = f"{place}.anyOf" if number == 0 else f"{place}.anyOf.{number}"
+            self._alternatives(own, group, out, inside, depth, nesting)
+        return out
+
+    def _values(self, own: dict[str, Any], types: list[str], place: str) -> JsonObject:
+        """Keywords whose values hold no schemas, each legal, in a fixed order."""
+        found: JsonObject = {}
+        if choices := self._choices(own, types, place):
+            found["enum"] = choices
+        given = dict(own)
+        for strict, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if isinstance(given.get(strict), bool):  # until draft 4 it says how the bound is meant
+                meant = given.pop(strict)
+                if meant and bound in given:
+                    given[strict] = given.pop(bound)
+        for name, (kind, legal) in _LEGAL.items():
+            value = given.get(name)
+            if value is None or value is False or (kind and types and kind not in types):
+                continue
+            if legal(value):
+                found[name] = int(value) if name in _COUNTS else value
+            else:
+                self._cut(f"{place}.{name}", "invalid")
+        told, several = [own["example"]] if "example" in own else [], own.get("examples")
+        told += several[:_EXAMPLES] if isinstance(several, list) else []
+        if defaults := _fitting([own["default"]] if "default" in own else [], types, _EXAMPLE):
+            found["default"] = defaults[0][1]
+        if examples := dict(_fitting(told, types, _EXAMPLE)):
+            if self._examples:
+                found["examples"] = list(examples.values())[:_EXAMPLES]
+            else:
+                self._cut(f"{place}.examples", "bytes")
+        return found
+
+    def _choices(self, own: dict[str, Any], types: list[str], place: str) -> list[Any]:
+        """Legal choices of the type, at most 64; of a response all or none."""
+        given = [own["const"]] if "const" in own else own.get("enum")
+        if not isinstance(given, list) or not given:
+            return []
+        fitting = _fitting(given[: CHOICES * 4], types, _CHOICE)
+        lost, legal = len(given[: CHOICES * 4]) > len(fitting), dict(fitting)
+        if lost:
+            self._cut(f"{place}.enum", "invalid")
+        if many := len(legal) > CHOICES or len(given) > CHOICES * 4:
+            size = sum(map(len, list(legal)[CHOICES:])) + 10 * (len(given) - len(legal))
+            self._cut(f"{place}.enum", "enum", 0 if self._budget.response else size)
+        if (lost or many) and self._budget.response:
+            return []
+        kept = list(legal.values())[:CHOICES]
+        return [*kept, None] if kept and _nullable(own) and None not in kept else kept
+
+    def _object(
+        self, own: dict[str, Any], out: JsonObject, place: str, depth: int, nesting: int
+    ) -> None:
+        named: dict[Any, Scoped] = own.get("properties", {})
+        extra, required = own.get("additionalProperties"), own.get("required", [])
+        if nesting >= _NESTING or depth >= self._depth:
+            if named or isinstance(extra, Scoped):
+                self._cut(place, "depth")
+            return
+        if named:
+            out["properties"], required = self._named(named, required, place, depth, nesting)
+        if required:
+            out["required"] = [name for name in required if legible(name) == name]
+            self._spend(sum(map(len, required)) + 12)
+        if isinstance(extra, Scoped):
+            out["additionalProperties"] = self.read(extra, f"{place}.*", depth + 1, nesting + 1)
+        elif extra is False and "patternProperties" not in own:
+            out["additionalProperties"] = False
+
+    def _named(
+        self, named: dict[Any, Scoped], required: list[str], place: str, depth: int, nesting: int
+    ) -> tuple[JsonObject, list[str]]:
+        """Schemas of properties, and which are required. Draft 3 marks that on the property."""
+        hidden = "writeOnly" if self._budget.response else "readOnly"
+        properties: JsonObject = {}
+        needed = set(required)
+        for name, child in named.items():
+            if not isinstance(name, str) or not 0 < len(name) <= _NAME or legible(name) != name:
+                self._cut(f"{place}.{str(name)[:_NAME]}", "invalid")
+                continue
+            inside = f"{place}.{name}"
+            own = self.flat(child, inside)
+            if own.get(hidden) is True:
+                continue
+            self._spend(len(name.encode()) + 4)
+            properties[name] = self._written(own, inside, depth + 1, nesting + 1)
+            if isinstance(child.value, dict) and child.value.get("required") is True:
+                needed.add(name)
+        return properties, [name for name in properties if name in needed]
+
+    def _items(
+        self, own: dict[str, Any], out: JsonObject, place: str, depth: int, nesting: int
+    ) -> None:
+        items, first = own.get("items"), own.get("prefixItems", [])
+        if nesting >= _NESTING:
+            if items or first:
+                self._cut(f"{place}.items", "depth")
+            return
+        if items:
+            out["items"] = self.read(items, f"{place}.items", depth, nesting + 1)
+        if len(first) > _VARIANTS:
+            self._cut(f"{place}.prefixItems", "bytes")
+        if first:
+            out["prefixItems"] = [
+                self.read(each, f"{place}.prefixItems.{n}", depth, nesting + 1)
+                for n, each in enumerate(first[:_VARIANTS])
+            ]
+
+    def _alternatives(
+        self,
+        own: dict[str, Any],
+        group: list[Scoped],
+        out: JsonObject,
+        place: str,
+        depth: int,
+        nesting: int,
+    ) -> None:
+        """`anyOf` and `oneOf`, both as `anyOf`: what is cut from alternatives may overlap."""
+        if nesting >= _NESTING:
+            self._cut(place, "depth")
+            return
+        if len(group) > _VARIANTS:
+            self._cut(place, "enum")
+            kinds = [_types(self.flat(each, place), lambda: None) for each in group[:100]]
+            if "type" not in out and all(kinds) and len(group) <= 100:
+                names = list(dict.fromkeys(name for each in kinds for name in each))
+                out["type"] = names[0] if len(names) == 1 else names
+            return
+        variants = [
+            self.read(each, f"{place}.{n}", depth, nesting + 1) for n, each in enumerate(group)
+        ]
+        if _nullable(own):
+            variants.append({"type": "null"})
+        add_variants(out, variants)
+
+    def first_properties(self, node: Scoped, place: str) -> JsonObject:
+        """As many properties as fit, each without its parts, those that are required first."""
+        self._cut(place, "bytes")
+        try:
+            own = self.flat(node, place)
+        except _OverBudget:
+            return {}
+        named, required = own.get("properties", {}), own.get("required", [])
+        kept: JsonObject = {}
+        room = self._budget.bytes - 200
+        for name in sorted(list(named)[:_STEPS], key=lambda n: n not in required):
+            self._spent = self._steps = 0
+            try:
+                found, _ = self._named({name: named[name]}, [], place, 0, 0)
+            except _OverBudget:
+                found = {}
+            size = 2 * len(canonical(found).encode())  # its name may stand in `required` too
+            if found and size <= room:
+                room -= size
+                kept |= found
+            else:
+                self._cut(f"{place}.{str(name)[:_NAME]}", "bytes")
+        types = _types({**own, "properties": kept}, lambda: None)
+        out: JsonObject = {"type": types[0] if len(types) == 1 else types} if types else {}
+        if kept:
+            out["properties"] = {name: kept[name] for name in named if name in kept}
+        if needed := [name for name in required if name in kept]:
+            out["required"] = needed
+        return out
+
+
+def add_variants(out: JsonObject, variants: list[JsonObject]) -> None:
+    """Alternatives as briefly as they can be said."""
+    different = list({canonical(v): v for v in variants}.values())
+    if not all(different):  # one of them allows everything
+        return
+    if all(v.keys() == {"type"} for v in different) and "type" not in out:
+        kinds = [v["type"] for v in different]
+        names = list(dict.fromkeys(n for k in kinds for n in (k if isinstance(k, list) else [k])))
+        out["type"] = names[0] if len(names) == 1 else names
+        return
+    others = [v for v in different if v != {"type": "null"}]
+    if len(others) == 1 and not (others[0].keys() - {"description"}) & out.keys():
+        only = {**others[0], **out}
+        if len(different) == 1:
+            out.update(only)
+            return
+        if isinstance(only.get("type"), str) and "enum" not in only and "anyOf" not in only:
+            out.update({**only, "type": [only["type"], "null"]})
+            return
+    if "anyOf" in out:
+        out.setdefault("allOf", []).append({"anyOf": different})
+    else:
+        out["anyOf"] = different
+
+
+# Keywords
+
+_OTHER_NAMES = {
+    "string": "str text char character varchar file binary byte bytes password date datetime "
+    "date-time timestamp time uuid email uri url enum",
+    "integer": "int int32 int64 long short bigint timestamp-ms",
+    "number": "float double decimal real num numeric float32 float64 complex",
+    "boolean": "bool",
+    "array": "list tuple set sequence iterable",
+    "object": "dict dictionary map hash hashmap hashtable struct json mapping",
+    "null": "none nil void undefined",
+}
+_TYPES = {other: name for name, words in _OTHER_NAMES.items() for other in (name, *words.split())}
+_ANY = {"any", "mixed", "unknown", "", "anything", "*"}
+_SIGNED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_NUMBERS = (*_SIGNED, "multipleOf")
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_DROPPED = frozenset(
+    [
+        "not",
+        "if",
+        "contains",
+        "propertyNames",
+        "patternProperties",
+        "dependencies",
+        "dependentSchemas",
+        "dependentRequired",
+        "unevaluatedProperties",
+        "$dynamicRef",
+    ]
+)
+"""Rules that models seldom keep and few endpoints accept; leaving one out allows more values."""
+_SIMPLE = _DROPPED.union(
+    ("type", "title", "description", "nullable", "x-nullable", "readOnly", "writeOnly", "enum"),
+    ("const", "default", "example", "examples", "format", "pattern", "uniqueItems", "deprecated"),
+    (*_NUMBERS, *_COUNTS),
+)
+CHOICES = 64
+_CHOICE, _EXAMPLE, _PATTERN = 300, 200, 200  # characters
+_EXAMPLES = 2
+_PARTS = 60  # values within a default or an example
+_FORMAT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./ -]{0,40}")
+
+
+def _outline(schema: Any) -> JsonObject:
+    """What can be said of a schema without looking into it."""
+    if not isinstance(schema, dict):
+        return {}
+    found = {k: schema[k] for k in ("type", "description", "title") if k in schema}
+    if "type" not in found and ("properties" in schema or "allOf" in schema):
+        found["type"] = "object"
+    return found
+
+
+def _type_names(given: Any) -> list[str]:
+    names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    texts = [n.strip().lower() for n in names if isinstance(n, str) and len(n) < 40]
+    return list(dict.fromkeys(_TYPES[t] for t in texts if t in _TYPES))
+
+
+def _types(found: dict[str, Any], complain: Callable[[], None]) -> list[str]:
+    """JSON's names of the types, by their other names too; inferred where none is given."""
+    given = found.get("type")
+    names = _type_names(given)
+    several = given if isinstance(given, list) else [given]
+    anything = any(isinstance(n, str) and n.strip().lower() in _ANY for n in several)
+    if anything and (isinstance(given, list) or not names):
+        return []
+    if given is not None and not names:
+        complain()
+    if given is None:
+        choices = found.get("enum")
+        if found.get("properties") or "additionalProperties" in found:
+            names = ["object"]
+        elif "items" in found or "prefixItems" in found:
+            names = ["array"]
+        elif isinstance(choices, list) and choices and all(isinstance(c, str) for c in choices):
+            names = ["string"]
+    if names and _nullable(found) and "null" not in names:
+        names.append("null")
+    if "number" in names and "integer" in names:
+        names.remove("integer")
+    return names
+
+
+def _nullable(found: dict[str, Any]) -> bool:
+    return found.get("nullable") is True or found.get("x-nullable") is True
+
+
+def _letters(text: str) -> str:
+    """`Start Date` says no more than `start_date`."""
+    return "".join(filter(str.isalnum, text.lower()))
+
+
+def _of_type(value: Any, kinds: list[str]) -> Any:
+    """`1` among the choices of a text is "1", and "1" among those of a number is 1."""
+    if "string" in kinds and len(kinds) <= 2 and isinstance(value, bool | int | float):
+        return json.dumps(value)
+    if isinstance(value, str) and kinds and "string" not in kinds and len(value) < 20:
+        try:
+            return json.loads(value.lower(), parse_constant=str)
+        except ValueError:
+            return value
+    return value
+
+
+def _fits(value: Any, kinds: list[str]) -> bool:
+    if not kinds:
+        return True
+    if isinstance(value, float) and value.is_integer() and "integer" in kinds:
+        return True
+    name = _kind(value)
+    return name in kinds or (name == "integer" and "number" in kinds)
+
+
+def small(value: Any, limit: int, most: int = _PARTS) -> tuple[str, Any]:
+    """A value as JSON text and as that text reads; empty text if it is no JSON or too long.
+
+    What is large is not written out to find that it is: aliases of YAML can multiply.
+    """
+    if isinstance(value, str):
+        return (value, value) if len(value) <= limit and legible(value) == value else ("", None)
+    stack, parts = [value], 0
+    while stack:
+        part = stack.pop()
+        parts += 1
+        if parts > most or (isinstance(part, str) and len(part) > limit):
+            return "", None
+        if isinstance(part, dict):
+            stack.extend(islice(part.values(), most + 1))
+            if len(part) > most or not all(isinstance(key, str) for key in part):
+                return "", None
+        elif isinstance(part, list):
+            stack.extend(part[: most + 1])
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (TypeError, ValueError, RecursionError):
+        return "", None
+    return (text, json.loads(text)) if len(text) <= limit else ("", None)
+
+
+def _fitting(values: list[Any], kinds: list[str], limit: int) -> list[tuple[str, Any]]:
+    """Those values, as JSON text and as they read, that are small and of the type."""
+    told = (small(_of_type(value, kinds), limit) for value in values)
+    return [(text, value) for text, value in told if text and _fits(value, kinds)]
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < 2**63 if isinstance(value, int) else math.isfinite(value)
+
+
+@lru_cache(maxsize=4096)
+def _compiles(pattern: str) -> bool:
+    """A pattern of another dialect of regular expressions may mean something else or nothing."""
+    if len(pattern) > _PATTERN or legible(pattern) != pattern:
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            re.compile(pattern)
+    except (re.error, OverflowError, RecursionError, Warning):
+        return False
+    return True
+
+
+_COUNTED: Callable[[Any], bool] = lambda v: _is_number(v) and v >= 0 and v == int(v)  # noqa: E731
+_LEGAL: dict[str, tuple[str, Callable[[Any], bool]]] = {  # keyword: type it is for, what is legal
+    "format": ("", lambda v: isinstance(v, str) and bool(_FORMAT.fullmatch(v))),
+    "pattern": ("string", lambda v: isinstance(v, str) and _compiles(v)),
+    **dict.fromkeys(_SIGNED, ("", _is_number)),
+    "multipleOf": ("", lambda v: _is_number(v) and v > 0),
+    **dict.fromkeys(_COUNTS, ("", _COUNTED)),
+    "uniqueItems": ("array", lambda v: v is True),
+    "deprecated": ("", lambda v: v is True),
+}
+
+# Schemas told from values
 
 _EXAMPLE_DEPTH = 5
 _WIDTH = 60  # keys of an object, items of a list, that are looked at

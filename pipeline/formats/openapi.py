@@ -8,27 +8,35 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from toolloom.pipeline.formats import keywords
 from toolloom.pipeline.formats.files import UNREAD, load
 from toolloom.pipeline.formats.import_log import ImportLog, legible, sentence, shortened
 from toolloom.pipeline.formats.intake import Seen, reference
 from toolloom.pipeline.formats.json_schema import (
     RETURNS,
+    Resolver,
     Scoped,
     arguments,
-    keywords_of,
+    flattened,
     plain,
     schema_of,
+    small,
 )
-from toolloom.pipeline.formats.references import Resolve, Resolver, settled
 from toolloom.schemas import Api, ImportFailed, JsonObject, Source
 
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "trace", "query")
+IGNORED_HEADERS = {"accept", "authorization", "content-type"}
+"""OpenAPI 3.1, section 4.8.12.1: parameters of these names shall be ignored."""
 _TEXT, _NAME, _SHORT = 1_024, 200, 100
 _EXAMPLE, _PARTS = 20_000, 2_000  # characters and values of an example that is read as a schema
+_MOST = 2_000  # parameters or properties of one operation
+_TOLD = 10  # examples in a note
+_JSON = re.compile(r"(?:application|text)/(?:[\w.+-]+\+)?json\s*(?:;.*)?", re.I)
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_IN_PATH = re.compile(r"\{([^{}/?]{1,100})\}")
 
 
 def fits(document: Any) -> bool:
@@ -66,294 +74,301 @@ def read(
         )
     ledger.format = "openapi"
     ledger.version = legible(_version(document.get("openapi")) or _version(document["swagger"]))
-    yield from _Description(source, document, ledger, category).apis()
-
-
-class _Description:
-    """One description: what all its operations share, and the names given out in it."""
-
-    def __init__(
-        self, file: Path, document: dict[str, Any], ledger: ImportLog, category: str
-    ) -> None:
-        info = document.get("info")
-        self._info: dict[str, Any] = info if isinstance(info, dict) else {}
-        self._document = document
-        self._ledger = ledger
-        self._resolve = Resolver(file, document, ledger).root
-        self._swagger = _is_swagger(document)
-        given = self._info.get("x-apisguru-categories")
-        words = sentence(given[0] if isinstance(given, list) and given else "")
-        words = words.replace("_", " ")[:_SHORT]
-        own = words[:1].upper() + words[1:]
-        self._tool = shortened(sentence(self._info.get("title")), _SHORT) or legible(file.stem)
-        self._category = shortened(sentence(category), _SHORT) or own or self._tool
-        self._file = reference(file)
-        self._names: set[str] = set()
-        self._remarks = Remarks()
-
-    def apis(self) -> Iterator[Api]:
-        given = self._info.get("license")
-        terms = given if isinstance(given, dict) else {}
-        licence = sentence(terms.get("identifier")) or sentence(terms.get("name"))
-        licence = licence if len(licence) <= 60 else ""
-        for operation in self._operations():
-            self._ledger.read += 1
-            own, ledger = operation.own, self._ledger
-            name, wanted = self._name(operation)
-            api = f"{self._category}/{self._tool}/{name}"
-            schema = request(operation, ledger, self._remarks)
-            tags = own.get("tags")
-            labels = [sentence(tag)[:_SHORT] for tag in tags[:20]] if isinstance(tags, list) else []
-            yield Api(
-                category=self._category,
-                tool=self._tool,
-                name=name,
-                function=ledger.function(wanted, api),
-                description=self._description(own, api),
-                parameters=arguments(schema, ledger=ledger, api=api, resolve=operation.resolve),
-                returns=self._returns(operation, api),
-                collections=tuple(dict.fromkeys(filter(None, labels))),
-                deprecated=own.get("deprecated") is True,
-                source=Source(
-                    kind="openapi",
-                    reference=self._file,
-                    licence=licence,
-                    operation=operation.called,
-                ),
-            )
-        self._remarks.book(self._ledger)
-        webhooks = self._document.get("webhooks")
-        if isinstance(webhooks, dict) and webhooks:
-            self._ledger.note(
-                f"{len(webhooks)} webhooks are left out: the service calls them, nobody else does."
-            )
-        if not self._ledger.read:
-            self._ledger.note("The description has no operations.")
-
-    # Finding operations
-
-    def _operations(self) -> Iterator[OpenApiOperation]:
-        paths, resolve = settled(self._document.get("paths"), self._resolve, "paths")
-        if paths is not None and not isinstance(paths, dict):
-            self._ledger.note("`paths` is no object, so there are no operations in it.")
-        for path, given in paths.items() if isinstance(paths, dict) else ():
-            if path.startswith("x-"):
-                continue
-            item, inner = settled(given, resolve, path)
-            if not isinstance(item, dict):
-                self._ledger.refuse(
-                    legible(path), "This path's item is no object, or a reference to nothing."
-                )
-                continue
-            beside = given if item is not given else {}
-            yield from self._methods(path, {**item, **beside}, inner)
-
-    def _methods(self, path: str, item: dict[str, Any], resolve: Any) -> Iterator[OpenApiOperation]:
-        shared = item.get("parameters")
-        given = {key.lower(): value for key, value in item.items() if isinstance(key, str)}
-        more = item.get("additionalOperations")  # OpenAPI 3.2
-        given |= more if isinstance(more, dict) else {}
-        for method, found in given.items():
-            if method not in METHODS and not (isinstance(more, dict) and method in more):
-                continue
-            own, inner = settled(found, resolve, f"{method.upper()} {path}")
-            if isinstance(own, dict):
-                yield OpenApiOperation(method, path, own, shared, inner, resolve, self._swagger)
-            else:
-                self._ledger.refuse(
-                    legible(f"{method.upper()} {path}"), "It is no object with a description."
-                )
-
-    # One operation
-
-    def _name(self, operation: OpenApiOperation) -> tuple[str, str]:
-        """Its name and the function name to try: from the operationId if it has one of its own."""
-        given = operation.own.get("operationId")
-        name = " ".join(legible(given).split()) if isinstance(given, str) else ""
-        if name in self._names:
-            self._remarks.add(
-                "An operationId stands twice; these are named by method and path",
-                f"`{name[:80]}` of {operation.called}",
-            )
-        if 0 < len(name) <= _NAME and name not in self._names:
-            self._names.add(name)
-            return name, name
-        name, number = operation.called, 2
-        while name in self._names:
-            name = f"{operation.called} ({number})"
-            number += 1
-        self._names.add(name)
-        return name, f"{operation.method} {legible(operation.path[:300])}"
-
-    def _description(self, own: dict[str, Any], api: str) -> str:
-        summary, text = sentence(own.get("summary")), sentence(own.get("description"))
-        if summary and not text.startswith(summary.rstrip(".")):
-            end = "" if summary[-1] in ".!?:" or not text else "."
-            text = f"{summary}{end} {text}".strip()
-        return self._ledger.shortened(text, _TEXT, api)
-
-    def _returns(self, operation: OpenApiOperation, api: str) -> JsonObject | None:
-        schema = next(self._answers(operation), None)
-        if schema is None:
-            return None
-        return plain(schema, ledger=self._ledger, api=api, place="returns", budget=RETURNS) or None
-
-    def _answers(self, operation: OpenApiOperation) -> Iterator[Scoped]:
-        """Schemas of the JSON that success brings, the likeliest first."""
-        responses, resolve = settled(
-            operation.own.get("responses"), operation.resolve, operation.called
+    given = document.get("info")
+    info = given if isinstance(given, dict) else {}
+    filed = info.get("x-apisguru-categories")
+    words = sentence(filed[0] if isinstance(filed, list) and filed else "").replace("_", " ")
+    tool = shortened(sentence(info.get("title")), _SHORT) or legible(source.stem)
+    own = (words[:1].upper() + words[1:])[:_SHORT] or tool
+    terms = info.get("license")
+    terms = terms if isinstance(terms, dict) else {}
+    licence = sentence(terms.get("identifier")) or sentence(terms.get("name"))
+    category = shortened(sentence(category), _SHORT) or own
+    description = _Description(Resolver(document, ledger, source), ledger, _is_swagger(document))
+    for operation in description.operations():
+        ledger.read += 1
+        name, wanted = description.named(operation)
+        api = f"{category}/{tool}/{name}"
+        request = description.request(operation)
+        tags = operation.own.get("tags")
+        told = [sentence(tag)[:_SHORT] for tag in tags[:20]] if isinstance(tags, list) else []
+        yield Api(
+            category=category,
+            tool=tool,
+            name=name,
+            function=ledger.function(wanted, api),
+            description=ledger.shortened(_text(operation.own), _TEXT, api),
+            parameters=arguments(request, ledger=ledger, api=api, resolver=description.resolver),
+            returns=description.returns(operation, api),
+            collections=tuple(dict.fromkeys(filter(None, told))),
+            deprecated=operation.own.get("deprecated") is True,
+            source=Source(
+                kind="openapi",
+                reference=reference(source),
+                operation=operation.called,
+                licence=licence if len(licence) <= 60 else "",
+            ),
         )
-        if not isinstance(responses, dict):
-            return
-        codes = sorted(c for c in responses if len(c) == 3 and c.startswith("2"))
-        for code in [*codes, "default"]:
-            found, inner = settled(responses.get(code), resolve, operation.called)
-            if not isinstance(found, dict):
-                continue
-            if self._swagger:
-                schema, example = found.get("schema"), _json_one(found.get("examples"))
-            else:
-                media, inner = settled(_json_one(found.get("content")), inner, operation.called)
-                schema = media.get("schema") if isinstance(media, dict) else None
-                example = _example(media, inner)
-            if isinstance(schema, dict) and schema:
-                yield Scoped(schema, inner)
-            elif example is not None:
-                text, value = keywords.small(example, _EXAMPLE, _PARTS)
-                if text:
-                    yield Scoped(schema_of([value]), inner)
+    for what, places in description.remarks.items():
+        more = f" and {len(places) - _TOLD} more" if len(places) > _TOLD else ""
+        ledger.note(f"{what}: {'; '.join(places[:_TOLD])}{more}.")
+    webhooks = document.get("webhooks")
+    if isinstance(webhooks, dict) and webhooks:
+        ledger.note(
+            f"{len(webhooks)} webhooks are left out: the service calls them, nobody else does."
+        )
+    if not ledger.read:
+        ledger.note("The description has no operations.")
 
 
-def _json_one(content: Any) -> Any:
-    name, value = preferred(content)
-    return value if is_json(name) else None
+def _text(own: dict[str, Any]) -> str:
+    summary, text = sentence(own.get("summary")), sentence(own.get("description"))
+    if not summary or text.startswith(summary.rstrip(".")):
+        return text
+    return f"{summary}{'' if summary[-1] in '.!?:' or not text else '.'} {text}".strip()
 
 
-def _example(media: Any, resolve: Any) -> Any:
-    if not isinstance(media, dict):
-        return None
-    several = media.get("examples")
-    if "example" in media or not isinstance(several, dict) or not several:
-        return media.get("example")
-    first, _ = settled(next(iter(several.values())), resolve, "examples")
-    return first.get("value") if isinstance(first, dict) else None
-
-
-IGNORED_HEADERS = {"accept", "authorization", "content-type"}
-"""OpenAPI 3.1, section 4.8.12.1: parameters of these names shall be ignored."""
-_MOST = 2_000  # parameters or properties of one operation
-_TOLD = 10  # examples in a note
-_JSON = re.compile(r"(?:application|text)/(?:[\w.+-]+\+)?json\s*(?:;.*)?", re.I)
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-_IN_PATH = re.compile(r"\{([^{}/?]{1,100})\}")
-
-
-class OpenApiOperation(NamedTuple):
+@dataclass(frozen=True)
+class OpenApiOperation:
     """One method of one path."""
 
     method: str
     path: str
-    own: dict[str, Any]
-    shared: Any  # the parameters of its path
-    resolve: Resolve
-    shared_resolve: Resolve
-    swagger: bool  # version 2
+    at: Scoped
+    shared: Scoped  # the parameters of its path
+
+    @property
+    def own(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.at.value
+        return found
 
     @property
     def called(self) -> str:
         return f"{self.method.upper()} {legible(self.path[:300])}"
 
 
-class Remarks:
-    """What happens in many operations of a file and is said in one note each."""
+class _Description:
+    """What all operations of one description share: references, names, what is said in notes."""
 
-    def __init__(self) -> None:
-        self._found: dict[str, list[str]] = defaultdict(list)
+    def __init__(self, resolver: Resolver, ledger: ImportLog, swagger: bool) -> None:
+        self.resolver = resolver
+        self.remarks: dict[str, list[str]] = defaultdict(list)
+        self._ledger = ledger
+        self._swagger = swagger
+        self._names: set[str] = set()
 
-    def add(self, what: str, where: str) -> None:
-        self._found[what].append(legible(where[:200]))
+    def _settled(self, node: Scoped, value: Any, place: str) -> Scoped:
+        return self.resolver.settled(node.inner(value), place)
 
-    def book(self, ledger: ImportLog) -> None:
-        for what, places in self._found.items():
-            more = f" and {len(places) - _TOLD} more" if len(places) > _TOLD else ""
-            ledger.note(f"{what}: {'; '.join(places[:_TOLD])}{more}.")
+    def operations(self) -> Iterator[OpenApiOperation]:
+        root = self.resolver.root
+        paths = self._settled(root, root.value.get("paths"), "paths")
+        if not isinstance(paths.value, dict):
+            if paths.value is not None:
+                self._ledger.note("`paths` is no object, so there are no operations in it.")
+            return
+        for path, given in paths.value.items():
+            if path.startswith("x-"):
+                continue
+            item = self._settled(paths, given, path)
+            if not isinstance(item.value, dict):
+                why = "This path's item is no object, or a reference to nothing."
+                self._ledger.refuse(legible(path), why)
+                continue
+            beside = given if given is not item.value else {}
+            whole = {**item.value, **{k: v for k, v in beside.items() if k != "$ref"}}
+            found = {key.lower(): value for key, value in whole.items() if isinstance(key, str)}
+            more = whole.get("additionalOperations")  # OpenAPI 3.2
+            found |= more if isinstance(more, dict) else {}
+            for method, own in found.items():
+                if method in METHODS or (isinstance(more, dict) and method in more):
+                    at = self._settled(item, own, f"{method.upper()} {path}")
+                    if isinstance(at.value, dict):
+                        shared = item.inner(whole.get("parameters"))
+                        yield OpenApiOperation(method, path, at, shared)
+                    else:
+                        called = legible(f"{method.upper()} {path}")
+                        self._ledger.refuse(called, "It is no object with a description.")
 
+    def named(self, operation: OpenApiOperation) -> tuple[str, str]:
+        """Its name and the function name to try: from the operationId if it has one of its own."""
+        given = operation.own.get("operationId")
+        name = " ".join(legible(given).split()) if isinstance(given, str) else ""
+        wanted = name
+        if name in self._names:
+            what = "An operationId stands twice; these are named by method and path"
+            self._remark(what, f"`{name[:80]}` of {operation.called}")
+        if not 0 < len(name) <= _NAME or name in self._names:
+            name, number = operation.called, 2
+            wanted = f"{operation.method} {legible(operation.path[:300])}"
+            while name in self._names:
+                name = f"{operation.called} ({number})"
+                number += 1
+        self._names.add(name)
+        return name, wanted
 
-class _Arguments:
-    """Arguments under names of their own."""
+    def _remark(self, what: str, where: str) -> None:
+        self.remarks[what].append(legible(where[:200]))
 
-    def __init__(self, called: str, remarks: Remarks) -> None:
-        self.properties: dict[str, Scoped] = {}
-        self.required: list[str] = []
-        self._called = called
-        self._remarks = remarks
+    # What it takes
 
-    def add(self, name: str, schema: Scoped, where: str, required: bool) -> None:
-        """Of two places that use a name the later one gets its own: `id` and `id_query`."""
-        free, number = name, 2
-        while free in self.properties:
-            free = f"{name}_{where}" if number == 2 else f"{name}_{where}{number - 1}"
-            number += 1
-        if free != name:
-            self._remarks.add(
-                "Arguments with another name than in the source, where two places use one name",
-                f"{self._called}: `{name}` of the {where} is `{free}`",
-            )
-        self.properties[free] = schema
-        if required:
-            self.required.append(free)
+    def request(self, operation: OpenApiOperation) -> JsonObject:
+        """An object schema whose properties are Scoped: path, query, header, then the body's."""
+        properties: dict[str, Scoped] = {}
+        required: list[str] = []
 
+        def add(name: str, schema: Scoped, where: str, needed: bool) -> None:
+            """Of two places that use a name the later one gets its own: `id` and `id_query`."""
+            free, number = name, 2
+            while free in properties:
+                free = f"{name}_{where}" if number == 2 else f"{name}_{where}{number - 1}"
+                number += 1
+            if free != name:
+                self._remark(
+                    "Arguments with another name than in the source, where two places use one name",
+                    f"{operation.called}: `{name}` of the {where} is `{free}`",
+                )
+            properties[free] = schema
+            if needed:
+                required.append(free)
 
-def request(operation: OpenApiOperation, ledger: ImportLog, remarks: Remarks) -> JsonObject:
-    """An object schema whose properties are Scoped: path, query, header, then the body's."""
-    arguments = _Arguments(operation.called, remarks)
-    body: tuple[Scoped, str, bool] | None = None
-    for found, resolve in _parameters(operation):
-        where = _word(found.get("in")) or (
-            "path" if f"{{{_word(found.get('name'))}}}" in operation.path else "query"
-        )
-        if where == "body":
-            required = found.get("required") is not False
-            body = Scoped(found.get("schema"), resolve), _word(found.get("description")), required
-        elif _is_argument(found, where, operation, remarks):
-            schema = Scoped(_schema(found, resolve, operation.swagger), resolve)
-            required = where == "path" or found.get("required") is True
-            arguments.add(found["name"], schema, _WHERE.get(where, where[:20]), required)
-    for name in _IN_PATH.findall(operation.path[:2_000]):
-        if name not in arguments.properties:
-            remarks.add(
-                "Path parameters the source does not describe are taken as texts",
-                f"`{legible(name)}` of {operation.called}",
-            )
-            text = Scoped({"type": "string"}, operation.resolve)
-            arguments.add(name, text, "path", True)
-    body = body or _request_body(operation)
-    closed = _spread(*body, arguments, ledger) if body else False
-    whole: JsonObject = {"type": "object", "properties": arguments.properties}
-    whole["required"] = arguments.required
-    return {**whole, "additionalProperties": False} if closed else whole
+        body: tuple[Scoped, str, bool] | None = None
+        for found in self._parameters(operation):
+            given = found.value
+            name, where = _word(given.get("name")), _word(given.get("in"))
+            where = where or ("path" if f"{{{name}}}" in operation.path else "query")
+            if where == "body":
+                needed = given.get("required") is not False
+                body = found.inner(given.get("schema")), _word(given.get("description")), needed
+            elif not name:
+                self._remark("Parameters without a name are left out", operation.called)
+            elif where == "cookie":
+                said = f"`{legible(name)[:80]}` of {operation.called}"
+                self._remark("Cookies are left out", said)
+            elif where != "header" or name.lower() not in IGNORED_HEADERS:
+                needed = where == "path" or given.get("required") is True
+                short = {"formData": "form", "querystring": "query"}.get(where, where[:20])
+                add(name, found.inner(self._schema(found)), short, needed)
+        for name in _IN_PATH.findall(operation.path[:2_000]):
+            if name not in properties:
+                self._remark(
+                    "Path parameters the source does not describe are taken as texts",
+                    f"`{legible(name)}` of {operation.called}",
+                )
+                add(name, operation.at.inner({"type": "string"}), "path", True)
+        whole: JsonObject = {"type": "object", "properties": properties, "required": required}
+        body = body or self._body(operation)
+        if body is None:
+            return whole
+        schema, text, needed = body
+        own = flattened(schema, self.resolver)
+        named = {k: v for k, v in own.get("properties", {}).items() if isinstance(k, str) and k}
+        if not named:  # no object, so it is one argument
+            told = schema.value if isinstance(schema.value, dict) else {}
+            told = {**told, "description": text} if text else told
+            add("body", schema.inner(told), "body", needed)
+            return whole
+        for variant in (v for group in own.get("groups", ()) for v in group[:8]):
+            for name, each in flattened(variant, self.resolver).get("properties", {}).items():
+                if isinstance(name, str) and name:
+                    named.setdefault(name, each)
+        wanted = set(own.get("required", ())) if needed else set()
+        for name, each in list(named.items())[:_MOST]:
+            add(name, each, "body", name in wanted)
+        if own.get("additionalProperties") is False:
+            whole["additionalProperties"] = False
+        return whole
 
+    def _parameters(self, operation: OpenApiOperation) -> Iterator[Scoped]:
+        """The operation's own parameters replace those of its path with the same name and place."""
+        chosen: dict[tuple[str, str], Scoped] = {}
+        for several in (operation.shared, operation.at.inner(operation.own.get("parameters"))):
+            given = several.value
+            if isinstance(given, dict):  # as Swagger 2 keeps them under `definitions`
+                given = list(given.values())
+            for each in given[:_MOST] if isinstance(given, list) else ():
+                found = self._settled(several, each, operation.called)
+                if isinstance(found.value, dict):
+                    where = _word(found.value.get("in"))
+                    name = "" if where == "body" else _word(found.value.get("name"))
+                    chosen[where, name] = found
+        yield from chosen.values()
 
-_WHERE = {"formData": "form", "querystring": "query"}
+    def _schema(self, found: Scoped) -> JsonObject:
+        """A parameter's schema with what stands beside it: description, example, deprecated."""
+        given = found.value
+        inner, content = given.get("schema"), given.get("content")
+        if inner is None and isinstance(content, dict) and content:
+            media = next(iter(content.values()))
+            inner = media.get("schema") if isinstance(media, dict) else None
+        if isinstance(inner, dict):
+            schema = dict(inner)
+        elif self._swagger or inner is None:  # the parameter is its own schema
+            schema = {k: v for k, v in given.items() if k not in ("required", "schema", "content")}
+        else:
+            schema = {}
+        for key in ("description", "example"):
+            if isinstance(given.get(key), str | int | float) and given[key] != "":
+                schema[key] = given[key]
+        if (example := self._example(found, "example", "examples")) is not None:
+            schema.setdefault("example", example)
+        if given.get("deprecated") is True:
+            schema["deprecated"] = True
+        return schema
 
+    def _body(self, operation: OpenApiOperation) -> tuple[Scoped, str, bool] | None:
+        """Schema, description and whether it is needed. Most sources that say nothing need it."""
+        found = self._settled(operation.at, operation.own.get("requestBody"), operation.called)
+        if not isinstance(found.value, dict):
+            return None
+        _, media = preferred(found.value.get("content"))
+        if media is None:
+            return None
+        told = self._settled(found, media, operation.called)
+        schema = told.value.get("schema") if isinstance(told.value, dict) else None
+        needed = found.value.get("required") is not False
+        return told.inner(schema), _word(found.value.get("description")), needed
 
-def _parameters(operation: OpenApiOperation) -> Iterator[tuple[dict[str, Any], Resolve]]:
-    """The operation's own parameters replace those of its path with the same name and place."""
-    chosen: dict[tuple[Any, ...], tuple[dict[str, Any], Resolve]] = {}
-    given = (
-        (operation.shared, operation.shared_resolve),
-        (operation.own.get("parameters"), operation.resolve),
-    )
-    for parameters, resolve in given:
-        if isinstance(parameters, dict):  # as Swagger 2 keeps them under `definitions`
-            parameters = list(parameters.values())
-        for each in parameters[:_MOST] if isinstance(parameters, list) else ():
-            found, inner = settled(each, resolve, operation.called)
-            if isinstance(found, dict):
-                where = _word(found.get("in"))
-                key = (where,) if where == "body" else (where, _word(found.get("name")))
-                chosen[key] = (found, inner)
-    yield from chosen.values()
+    # What it gives
+
+    def returns(self, operation: OpenApiOperation, api: str) -> JsonObject | None:
+        """The JSON that success brings, by the first response that has a schema or an example."""
+        found = self._settled(operation.at, operation.own.get("responses"), operation.called)
+        responses = found.value if isinstance(found.value, dict) else {}
+        codes = sorted(c for c in responses if len(c) == 3 and c.startswith("2"))
+        for code in [*codes, "default"]:
+            told = self._settled(found, responses.get(code), operation.called)
+            if not isinstance(told.value, dict):
+                continue
+            if self._swagger:
+                schema, (name, example) = (
+                    told.value.get("schema"),
+                    preferred(told.value.get("examples")),
+                )
+                example = example if is_json(name) else None
+            else:
+                name, media = preferred(told.value.get("content"))
+                told = self._settled(told, media if is_json(name) else None, operation.called)
+                schema = told.value.get("schema") if isinstance(told.value, dict) else None
+                example = self._example(told, "example", "examples")
+            node = told.inner(schema) if isinstance(schema, dict) and schema else None
+            if node is None and example is not None:
+                text, value = small(example, _EXAMPLE, _PARTS)
+                node = told.inner(schema_of([value])) if text else None
+            if node is not None:
+                options: dict[str, Any] = {"place": "returns", "budget": RETURNS}
+                resolver, ledger = self.resolver, self._ledger
+                return plain(node, ledger=ledger, api=api, resolver=resolver, **options) or None
+        return None
+
+    def _example(self, found: Scoped, one: str, several: str) -> Any:
+        """The example, or the first of several."""
+        given = found.value if isinstance(found.value, dict) else {}
+        many = given.get(several)
+        if one in given or not isinstance(many, dict) or not many:
+            return given.get(one)
+        first = self._settled(found, next(iter(many.values())), "examples").value
+        return first.get("value") if isinstance(first, dict) else None
 
 
 def _word(value: Any) -> str:
@@ -361,96 +376,15 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _is_argument(
-    found: dict[str, Any], where: str, operation: OpenApiOperation, remarks: Remarks
-) -> bool:
-    name = found.get("name")
-    if not isinstance(name, str) or not name:
-        remarks.add("Parameters without a name are left out", operation.called)
-        return False
-    if where == "header" and name.lower() in IGNORED_HEADERS:
-        return False
-    if where == "cookie":
-        remarks.add("Cookies are left out", f"`{legible(name)[:80]}` of {operation.called}")
-        return False
-    return True
-
-
-def _schema(found: dict[str, Any], resolve: Resolve, swagger: bool) -> dict[str, Any]:
-    """A parameter's schema with what stands beside it: description, example, deprecated."""
-    inner = found.get("schema")
-    content = found.get("content")
-    if inner is None and isinstance(content, dict) and content:
-        media = next(iter(content.values()))
-        inner = media.get("schema") if isinstance(media, dict) else None
-    if isinstance(inner, dict):
-        schema = dict(inner)
-    elif swagger or inner is None:  # the parameter is its own schema
-        schema = {k: v for k, v in found.items() if k not in ("required", "schema", "content")}
-    else:
-        schema = {}
-    for key in ("description", "example"):
-        if isinstance(found.get(key), str | int | float) and found[key] != "":
-            schema[key] = found[key]
-    several = found.get("examples")
-    if isinstance(several, dict) and several:
-        first, _ = settled(next(iter(several.values())), resolve, "examples")
-        if isinstance(first, dict) and "value" in first:
-            schema.setdefault("example", first["value"])
-    if found.get("deprecated") is True:
-        schema["deprecated"] = True
-    return schema
-
-
-def _request_body(operation: OpenApiOperation) -> tuple[Scoped, str, bool] | None:
-    """Schema, description and whether it is needed. Most sources that say nothing need it."""
-    found, resolve = settled(operation.own.get("requestBody"), operation.resolve, operation.called)
-    if not isinstance(found, dict):
-        return None
-    _, media = preferred(found.get("content"))
-    if media is None:
-        return None
-    media, resolve = settled(media, resolve, operation.called)
-    schema = media.get("schema") if isinstance(media, dict) else None
-    required = found.get("required") is not False
-    return Scoped(schema, resolve), _word(found.get("description")), required
-
-
 def preferred(content: Any) -> tuple[str, Any]:
     """Of several media types JSON, then forms, then what comes first."""
     if not isinstance(content, dict) or not content:
         return "", None
-    names = [name for name in content if isinstance(name, str)]
-    ranked = [name for name in names if is_json(name)]
-    ranked += [name for form in _FORMS for name in names if name.lower().startswith(form)]
-    chosen = (ranked or names or [""])[0]
-    return chosen, content.get(chosen)
+    ranked = [name for name in content if is_json(name)]
+    ranked += [name for form in _FORMS for name in content if name.lower().startswith(form)]
+    chosen = (ranked or list(content))[0]
+    return chosen, content[chosen]
 
 
 def is_json(media: str) -> bool:
     return len(media) < 200 and (media == "*/*" or _JSON.fullmatch(media) is not None)
-
-
-def _spread(
-    body: Scoped, text: str, required: bool, arguments: _Arguments, ledger: ImportLog
-) -> bool:
-    """The properties of an object become arguments, any other body is `body`.
-
-    Returns whether nothing else may be given.
-    """
-    own = keywords_of(body, ledger)
-    named = {k: v for k, v in own.get("properties", {}).items() if isinstance(k, str) and k}
-    if not named:
-        schema = body.schema if isinstance(body.schema, dict) else {}
-        whole = {**schema, "description": text} if text else schema
-        arguments.add("body", body._replace(schema=whole), "body", required)
-        return False
-    needed = set(own.get("required", ())) if required else set()
-    for group in own.get("groups", ()):
-        for variant in group[:8]:
-            for name, each in keywords_of(variant, ledger).get("properties", {}).items():
-                if isinstance(name, str) and name:
-                    named.setdefault(name, each)
-    for name, each in list(named.items())[:_MOST]:
-        arguments.add(name, each, "body", name in needed)
-    return own.get("additionalProperties") is False
