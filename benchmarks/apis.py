@@ -1,49 +1,38 @@
-"""How well APIs are found, and what importing OpenAPI descriptions costs.
+"""How well APIs are found.
 
-    python benchmarks/apis.py search --run latest [--embeddings local]
-    python benchmarks/apis.py search --api-bank DIALOGUES --embeddings http://127.0.0.1:8000/v1 \\
+    python benchmarks/apis.py --run latest [--embeddings local]
+    python benchmarks/apis.py --api-bank DIALOGUES --embeddings http://127.0.0.1:8000/v1 \\
         --model NAME --key-env NAME_OF_VARIABLE
-    python benchmarks/apis.py import specs/*.json
 
-`search`: NDCG@1 and NDCG@5 (ToolLLM, section 3.1) of BM25 and of embeddings. Of a run, or of a
+NDCG@1 and NDCG@5 (ToolLLM, section 3.1) of BM25 and of embeddings. Of a run, or of a
 version of a dataset, each accepted query's first turn is searched for, what it needs is relevant,
 and all APIs of the run (of the dataset's pools) are candidates. Of API-Bank's dialogues: the
 keywords of each annotated search, the API it was meant to find, all APIs of the dialogues.
 Embeddings are kept in the response cache: a second time costs nothing.
-
-`import`: each file is read in a process of its own, its APIs written to a temporary file one by
-one; in brackets stands how much memory that added. Afterwards, untimed, every schema and function
-name is checked.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import re
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jsonschema import Draft202012Validator
-from measure import Json, alone, answer, memory, show
+from measure import Json, show
 from pydantic import ValidationError
 
 from toolloom.llm import Embedder, Gateway
 from toolloom.pipeline.apis.search import Finder, ndcg
 from toolloom.pipeline.formats import api_bank
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.formats.openapi import read
 from toolloom.pipeline.store.run_folder import find_run
 from toolloom.pipeline.store.version import find_version
 from toolloom.schemas import (
     Api,
     Endpoint,
-    ImportFailed,
     NothingFound,
     Sample,
     SearchPlan,
@@ -128,72 +117,15 @@ async def search(chosen: argparse.Namespace) -> list[Json]:
         return [{"by": name, **await rank(t, by)} for t in tasks for name, by in ways.items()]
 
 
-def imported(source: str) -> Json:
-    """What came of one file, and what it cost."""
-    path, before, number = Path(source), memory("VmHWM"), 0
-    ledger = ImportLog(path.name)
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as lines:
-        start = time.perf_counter()
-        try:
-            for api in read(path, ledger):
-                lines.write(api.model_dump_json() + "\n")
-                number += 1
-        except ImportFailed as error:
-            return {"file": f"{path.name}: not imported: {error}"}
-        seconds, after = time.perf_counter() - start, memory("VmHWM")
-        lines.seek(0)
-        check(map(Api.model_validate_json, lines))
-    report = ledger.report(imported=number, seconds=seconds)
-    assert report.read == number + len(report.skipped), "operations that are not accounted for"
-    return {
-        "file": f"{path.parent.name}/{path.name}",
-        "size": report.bytes / 1e6,
-        "version": report.version,
-        "read": report.read,
-        "imported": number,
-        **{name: len(getattr(report, name)) for name in ("renamed", "cut", "unresolved")},
-        "seconds": seconds,
-        "memory": f"{after:.0f} (+{after - before:.0f})",
-    }
-
-
-def check(apis: Iterable[Api]) -> None:
-    """Schemas are legal and small, function names legal and unique, required names exist."""
-    functions: set[str] = set()
-    for api in apis:
-        for schema, most in ((api.parameters, 8_100), (api.returns or {}, 4_000)):
-            Draft202012Validator.check_schema(schema)
-            text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-            size = len(text.encode("utf-8", "replace"))
-            assert size <= most, f"{api.id}: a schema of {size} bytes"
-        assert LEGAL.fullmatch(api.function), f"{api.id}: the function name {api.function}"
-        assert api.function not in functions, f"{api.id}: another {api.function}"
-        assert set(api.required) <= set(api.properties), "required names that do not exist"
-        functions.add(api.function)
-
-
-def import_all(sources: Sequence[Path]) -> Iterator[Json]:
-    for source in sources:
-        try:
-            yield alone(__file__, "imported", source=source)
-        except subprocess.CalledProcessError as error:
-            yield {"file": f"{source.name}: ended with status {error.returncode}"}
-
-
-COST = {"file": "file", "size": "MB", "version": "version", "read": "operations"}
-COST |= {name: name for name in ("imported", "renamed", "cut", "unresolved", "seconds")}
 RANKED = {"of": "searches of", "by": "ranked by", "queries": "queries", "candidates": "candidates"}
 RANKED |= {f"ndcg{k}": f"NDCG@{k}" for k in DEPTHS} | {"ms": "ms a search"}
 RANKED |= {"lacking": "for APIs that are no candidates"}
 
 
 def main() -> None:
-    answer({"imported": imported})
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("search", "import"))
-    parser.add_argument("sources", nargs="*", type=Path, help="files, or folders of one each")
     parser.add_argument("--run", help="a run or a dataset's version: id, path or `latest`")
     parser.add_argument("--api-bank", type=Path, help="a file or folder of API-Bank's dialogues")
     parser.add_argument("--outputs", "-o", type=Path, default=Path("outputs"))
@@ -201,9 +133,6 @@ def main() -> None:
     parser.add_argument("--model", default=Endpoint().model, help="the embedding model there")
     parser.add_argument("--key-env", default=Endpoint().key_env, help="variable with its key")
     chosen = parser.parse_args()
-    if chosen.what == "import":
-        show("OpenAPI", import_all(chosen.sources), {**COST, "memory": "MB used"})
-        return
     if not chosen.run and not chosen.api_bank:
         parser.error("give --run, --api-bank or both")
     try:

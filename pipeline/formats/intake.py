@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -16,7 +17,6 @@ from toolloom.schemas.api import SourceKind
 
 LONGEST_TEXT = 1024
 LONGEST_NAME = 200
-_NODES = 20_000  # of a description, that tell it from others
 
 Seen: TypeAlias = dict[str, set[bytes]]  # hashes of the descriptions read under an id
 
@@ -139,18 +139,6 @@ def words(name: str) -> str:
 
 
 def _fingerprint(value: Any) -> bytes:
-    """A hash of a description. Bounded, as YAML aliases can make a small file endless."""
-    hashed, stack, nodes = sha256(), [value], 0
-    while stack and nodes < _NODES:
-        nodes += 1
-        one = stack.pop()
-        if isinstance(one, dict):
-            hashed.update(b"{%d" % len(one))
-            for key in sorted(one, key=str):
-                stack += (one[key], str(key))
-        elif isinstance(one, list):
-            hashed.update(b"[%d" % len(one))
-            stack += one[:_NODES]
-        else:
-            hashed.update(f"{type(one).__name__}:{one!r}".encode("utf-8", "replace"))
-    return hashed.digest()[:12]
+    """A hash of a description."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return sha256(text.encode()).digest()[:12]

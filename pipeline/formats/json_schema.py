@@ -557,20 +557,12 @@ _ANY = {"any", "mixed", "unknown", "", "anything", "*"}
 _SIGNED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _NUMBERS = (*_SIGNED, "multipleOf")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
-_DROPPED = frozenset(
-    [
-        "not",
-        "if",
-        "contains",
-        "propertyNames",
-        "patternProperties",
-        "dependencies",
-        "dependentSchemas",
-        "dependentRequired",
-        "unevaluatedProperties",
-        "$dynamicRef",
-    ]
-)
+# fmt: off
+_DROPPED = frozenset((
+    "not", "if", "contains", "propertyNames", "patternProperties", "dependencies",
+    "dependentSchemas", "dependentRequired", "unevaluatedProperties", "$dynamicRef",
+))
+# fmt: on
 """Rules that models seldom keep and few endpoints accept; leaving one out allows more values."""
 _SIMPLE = _DROPPED.union(
     ("type", "title", "description", "nullable", "x-nullable", "readOnly", "writeOnly", "enum"),

@@ -152,9 +152,11 @@ def read_tool_result(content: Sequence[JsonObject], structured: Any, is_error: b
     if len(content) == 1 and len(texts) == 1:
         text = texts[0]
         value = _json(text)
-        words = _told_error(value) if isinstance(value, dict) else text if says_error(text) else ""
-        if words:
-            return failed(Failure.ERROR_TEXT, words)
+        error: Any = text if value is None and says_error(text) else ""
+        if isinstance(value, dict) and set(value) <= _BESIDE_ERROR:
+            error = value.get("error")  # of an object that tells of nothing else
+        if isinstance(error, str) and error.strip():
+            return failed(Failure.ERROR_TEXT, error)
         return Result(Observation(response=text if value is None else value))
     if len(texts) == len(content):
         return Result(Observation(response="\n".join(texts)))
@@ -166,24 +168,14 @@ def _json(text: str) -> Any:
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
-        return json.loads(text, parse_constant=_no_number)
+        value = json.loads(text)
+        json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):
         return None
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    return value
 
 
 _BESIDE_ERROR = {"error", "message", "detail", "details", "code", "status", "success", "ok"}
-
-
-def _told_error(value: JsonObject) -> str:
-    """The error of an object that tells of nothing else, such as {"error": "no such city"}."""
-    error = value.get("error")
-    if isinstance(error, str) and error.strip() and set(value) <= _BESIDE_ERROR:
-        return error
-    return ""
 
 
 def _placed(block: JsonObject) -> JsonObject | str:
@@ -201,38 +193,15 @@ def _placed(block: JsonObject) -> JsonObject | str:
     return {"type": str(block.get("type", "")), "mimeType": str(kind), "bytes": size}
 
 
-_LONGEST_WORDS = 500  # a longer text is a result that happens to begin like an error
-_LONGEST_TRACE = 20_000
-_TRACE = re.compile(r"traceback \(most recent call last\)", re.IGNORECASE)
 _ERROR = re.compile(
-    r"""
-    (?:mcp\s|internal\s|fatal\s|unexpected\s|server\s|validation\s|api\s|http\s|runtime\s)?
-      error (?: \s*[:!] | \s[-–—]\s | \s*$
-              | \s(?:occurred|executing|calling|while|when|fetching|reading|writing|processing
-                    |parsing|loading|opening|connecting|accessing|code\s|\d{3}\b) )
-  | an?\s (?:\w+\s){0,2} error\s (?:has\s)?occurred
-  | (?-i: (?:\w+\.)* [A-Z]\w*(?:Error|Exception) ): \s
-  | exception (?: \s*: | \s occurred )
-  | (?:failed|unable)\s to\s [a-z]+
-  | (?:failed|failure|fatal|denied) \s*: \s* [^\s\d]
-  | (?:cannot|can't|can\s not|could\s not|couldn't)\s
-      (?:access|complete|connect|convert|create|decode|delete|execute|fetch|find|load|locate|open
-        |parse|perform|process|read|resolve|retrieve|save|write)\b
-  | unknown\s (?:tool|function|method|command|operation|argument|parameter|option)\b
-  | unknown\s [\w '-]{1,40}:
-  | invalid\s [\w '-]{1,40}:
-  | (?:access|permission)\s denied\b
-    """,
-    re.IGNORECASE | re.VERBOSE,
+    r"(?:\w+ )?error\b(?:$|\s*[:!]| \d{3}\b)|[\w.]*(?:Error|Exception): |traceback \(most recent",
+    re.IGNORECASE,
 )
 
 
 def says_error(text: str) -> bool:
-    """Whether a text that claims to be a result says in its first words that the call failed."""
-    text = text.strip()
-    if _TRACE.match(text):
-        return len(text) <= _LONGEST_TRACE
-    return len(text) <= _LONGEST_WORDS and _ERROR.match(text) is not None
+    """Whether a text that claims to be a result begins as errors do; a long one is a result."""
+    return len(text) <= 500 and _ERROR.match(text.strip()) is not None
 
 
 def portable(

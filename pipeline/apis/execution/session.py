@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -50,7 +49,7 @@ from toolloom.schemas import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.apis.execution.mcp import Server
+    from toolloom.pipeline.apis.execution.mcp import McpSession, Server
 
 
 @dataclass(frozen=True)
@@ -163,34 +162,6 @@ class Executions:
         return self._slots.setdefault(loop, asyncio.Semaphore(AT_ONCE))
 
 
-@dataclass(frozen=True)
-class ExecutedCall:
-    """A call of a sample that was made, and what came of it."""
-
-    place: ExecutionSource
-    operation: str
-    arguments: JsonObject
-    executed: Executed
-
-    def as_json(self) -> list[Any]:
-        """What later calls depend on."""
-        return [self.place.fingerprint, self.operation, self.arguments]
-
-    @property
-    def ended(self) -> bool:
-        """Whether it took its process with it."""
-        return Result(self.executed.observation, self.executed.execution.failure).ended
-
-
-@dataclass
-class RunningServer:
-    """A running server or worker."""
-
-    connection: Any
-    stack: AsyncExitStack
-    allowed: frozenset[str]
-
-
 @dataclass
 class Session:
     """The calls of one sample, in order, from a state that is fresh when it begins."""
@@ -198,8 +169,10 @@ class Session:
     workshop: Executions
     sample: str
     attempt: str
-    _calls: list[ExecutedCall] = field(default_factory=list)
-    _engines: dict[str, RunningServer] = field(default_factory=dict)
+    _calls: list[tuple[ExecutionSource, str, JsonObject, Executed]] = field(default_factory=list)
+    _servers: dict[str, tuple[McpSession, frozenset[str], AsyncExitStack]] = field(
+        default_factory=dict
+    )
     _slots: AsyncExitStack = field(default_factory=AsyncExitStack)
     _holds: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -207,14 +180,9 @@ class Session:
     async def __aenter__(self) -> Session:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         async with self._slots:
-            for name in list(self._engines):
+            for name in list(self._servers):
                 await self._close(name)
 
     def runs(self, api: Api) -> bool:
@@ -222,79 +190,81 @@ class Session:
 
     async def run(self, api: Api, arguments: JsonObject) -> Executed:
         """The observation of a call. Raises ToolloomError if its source cannot be used at all."""
-        place = self.workshop.place(api)
+        place, name = self.workshop.place(api), operation(api)
         if place is None:
             raise ToolloomError(f"{api.id} may not be executed: no source's `execute` names it.")
         async with self._turn:
-            executed = await self._answer(place, operation(api), arguments)
-            self._calls.append(ExecutedCall(place, operation(api), arguments, executed))
+            cache = self.workshop.cache
+            decides = {
+                "what": "execution",
+                "attempt": self.attempt,
+                "sample": self.sample,
+                "seed": self.workshop.seed,
+                "earlier": [
+                    [at.fingerprint, called, given] for at, called, given, _ in self._calls
+                ],
+                "call": [place.fingerprint, name, arguments],
+            }
+            key = digest(decides, 64)
+            body = await cache.read(key) if cache else None
+            if body is None:
+                body = await self._answer(place, name, arguments)
+                if cache:  # it cost no request
+                    work = {name: getattr(WORK.get(), name) for name in ("run", "stage", "agent")}
+                    body = await cache.write(Entry(key, body, "execution", **work, requests=0))
+            held = json.loads(body)
+            executed = Executed(
+                Observation.model_validate(held["observation"]),
+                Execution.model_validate(held["execution"]),
+            )
+            self._calls.append((place, name, arguments, executed))
             return executed
 
-    async def _answer(self, place: ExecutionSource, name: str, arguments: JsonObject) -> Executed:
-        cache = self.workshop.cache
-        decides = {
-            "what": "execution",
-            "attempt": self.attempt,
-            "sample": self.sample,
-            "seed": self.workshop.seed,
-            "earlier": [call.as_json() for call in self._calls],
-            "call": [place.fingerprint, name, arguments],
-        }
-        key = digest(decides, 64)
-        body = await cache.read(key) if cache else None
-        if body is None:
-            engine = await self._engine(place, name)
-            result = await engine.connection.call(name, arguments) if engine else LOST
-            if engine and result.ended:
-                await self._close(place.fingerprint)
-            seen = result.observation.model_dump(mode="json")
-            execution = Execution(
-                kind="executed", by=place.by, failure=result.failure, digest=digest(seen, 64)
-            )
-            body = canonical({"observation": seen, "execution": execution.model_dump(mode="json")})
-            if cache:  # it cost no request
-                work = {name: getattr(WORK.get(), name) for name in ("run", "stage", "agent")}
-                body = await cache.write(Entry(key, body, "execution", **work, requests=0))
-        held = json.loads(body)
-        return Executed(
-            Observation.model_validate(held["observation"]),
-            Execution.model_validate(held["execution"]),
+    async def _answer(self, place: ExecutionSource, name: str, arguments: JsonObject) -> str:
+        server = await self._server(place, name)
+        result = await server.call(name, arguments) if server else LOST
+        if result.ended:
+            await self._close(place.fingerprint)
+        seen = result.observation.model_dump(mode="json")
+        execution = Execution(
+            kind="executed", by=place.by, failure=result.failure, digest=digest(seen, 64)
         )
+        return canonical({"observation": seen, "execution": execution.model_dump(mode="json")})
 
-    async def _engine(self, place: ExecutionSource, name: str) -> RunningServer | None:
-        """A running engine in the state that the sample's calls have brought about.
+    async def _server(self, place: ExecutionSource, name: str) -> McpSession | None:
+        """A running server in the state that the sample's calls have brought about.
 
         None where that state cannot be brought about again: one dialogue must not end a run.
         """
-        running = self._engines.get(place.fingerprint)
-        if running and name in running.allowed:
-            return running
+        if running := self._servers.get(place.fingerprint):
+            server, allowed, _ = running
+            if name in allowed:
+                return server
         await self._close(place.fingerprint)
-        earlier = [c for c in self._calls if c.place == place and not c.ended]
-        allowed = {name, *place.source.execute, *(c.operation for c in earlier)}
+        earlier = [
+            (called, given)
+            for at, called, given, done in self._calls
+            if at == place and not Result(done.observation, done.execution.failure).ended
+        ]
+        allowed = frozenset({name, *place.source.execute, *(called for called, _ in earlier)})
         for _ in range(REPLAYS):
-            engine = await self._open(place, frozenset(allowed))
-            for call in earlier:
-                if (await engine.connection.call(call.operation, call.arguments)).ended:
+            if not self._holds:
+                await self._slots.enter_async_context(self.workshop.slot())
+                self._holds = True
+            stack = AsyncExitStack()
+            server = await stack.enter_async_context(place.server(allowed).session())
+            self._servers[place.fingerprint] = server, allowed, stack
+            for called, given in earlier:
+                if (await server.call(called, given)).ended:
                     break
             else:
-                return engine
+                return server
             await self._close(place.fingerprint)
         return None
 
-    async def _open(self, place: ExecutionSource, allowed: frozenset[str]) -> RunningServer:
-        if not self._holds:
-            await self._slots.enter_async_context(self.workshop.slot())
-            self._holds = True
-        stack = AsyncExitStack()
-        connection = await stack.enter_async_context(place.server(allowed).session())
-        engine = RunningServer(connection, stack, allowed)
-        self._engines[place.fingerprint] = engine
-        return engine
-
     async def _close(self, fingerprint: str) -> None:
-        if engine := self._engines.pop(fingerprint, None):
-            await engine.stack.aclose()
+        if running := self._servers.pop(fingerprint, None):
+            await running[2].aclose()
 
 
 SHOWN = 160  # characters of a result in a finding

@@ -69,14 +69,6 @@ def test_long_descriptions_are_cut_and_booked() -> None:
     assert len(api.description) <= LONGEST_TEXT and cut.why == "text" and cut.bytes > 2000
 
 
-def test_an_endless_description_ends() -> None:
-    """A value that holds itself, as YAML allows, is read in bounded time."""
-    endless: dict[str, Any] = {"type": "object", "properties": {}}
-    endless["properties"]["again"] = endless
-    (api,) = take(ApiBuilder(ImportLog("x"), "openai"), name="loop", parameters=endless)
-    assert "again" in api.properties
-
-
 @given(anything, anything, anything, anything, anything)
 @example("shop", "buy", None, "parameters that are no object", None)
 def test_whatever_comes_is_an_api_or_a_reason(

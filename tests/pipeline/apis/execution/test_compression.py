@@ -85,26 +85,6 @@ def test_what_is_kept_fits_its_schema(pair: tuple[JsonObject, Any], limit: int) 
     assert compress(value, schema, limit) == (kept, whole)
 
 
-def test_what_the_schema_does_not_know_goes_first() -> None:
-    """The deepest of it before the rest; then what the schema knows and does not require."""
-    schema = of(data=of(title=TEXT, more=of(text=TEXT)))
-    response = {"data": {"title": "A", "more": {"text": LONG}, "raw": LONG}, "debug": LONG}
-    kept, _ = compress(response, schema, tokens(response) - 20)
-    assert kept == {"data": {"title": "A", "more": {"text": LONG}}, "debug": LONG}
-    kept, _ = compress(response, schema, tokens(LONG) + 30)
-    assert kept == {"data": {"title": "A", "more": {"text": LONG}}}
-    kept, _ = compress(response, schema, 30)
-    assert kept["data"]["title"] == "A"
-    assert not kept["data"].get("more")
-
-
-def test_ids_names_and_short_values_stay() -> None:
-    """They are what later calls and the answer need; long fields of every item go."""
-    item = {"id": "A-1", "name": "Lakeside", "price": 4, "about": LONG, "links": {"self": LONG}}
-    kept, _ = compress({"results": [item] * 4, "total": 4}, None, 120)
-    assert kept == {"results": [{"id": "A-1", "name": "Lakeside", "price": 4}] * 4, "total": 4}
-
-
 def test_required_fields_stay() -> None:
     """They are shortened where that is allowed."""
     schema = of(("text", "code"), text=TEXT, code={"enum": ["x" * 90]})
