@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -110,6 +111,8 @@ def place_of(api: Api, source: ApiSource) -> ExecutionSource | None:
         known = server_reference(source.mcp, source.name)
         return ExecutionSource(source) if wanted == known else None
     if kind != "python" or source.mcp:
+        return None
+    if not Path(source.path).exists() and source.path != wanted:  # a pool's name, or a module's
         return None
     # The record may be anyone's: it chooses among the source's files, and is no path itself.
     files = [file for file in commands.function_files(source) if file.reference == wanted]

@@ -15,6 +15,7 @@ import pytest
 from mcp_types import CallToolResult, TextContent
 from support import shelf
 
+from toolloom.pipeline.apis.execution import mcp
 from toolloom.pipeline.apis.execution.mcp import (
     LARGEST,
     McpSession,
@@ -128,6 +129,27 @@ async def test_a_server_that_cannot_be_used_is_an_error_that_says_why(
             pass
     assert "shelf" in str(error.value) and reason in str(error.value)
     assert "hush" not in str(error.value) and "pydantic" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("true", "ended before it began"),
+        ("cat", "cannot be used"),
+        ("sleep 60", "did not begin within 1 seconds"),
+        ("yes", "did not begin within 1 seconds"),
+        ("head -c 200000000 /dev/zero", "did not begin|ended before"),
+    ],
+)
+async def test_what_is_no_server_is_told_in_bounded_time(
+    monkeypatch: pytest.MonkeyPatch, command: str, reason: str
+) -> None:
+    """A program that ends, echoes, is silent, or prints rubbish without end."""
+    monkeypatch.setattr(mcp, "START", 1.0)
+    async with asyncio.timeout(60):
+        with pytest.raises(ToolloomError, match=reason):
+            async with shelf.server(command=command, time_limit=1).session():
+                pass
 
 
 def test_an_answer_beyond_all_bounds_is_refused() -> None:

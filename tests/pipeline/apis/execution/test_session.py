@@ -275,6 +275,8 @@ def test_a_folder_executes_each_of_its_files(
     monkeypatch.chdir(tmp_path / "tools" / "one")  # from here the files have no path but a name
     with pytest.raises(ToolloomError, match="2 files sums.py"):
         workshop(str(tmp_path / "tools")).executes(tool("put", reference="sums.py"))
+    pool = Executions([ApiSource(path="shop", execute=("put",))], None, 0)
+    assert not pool.executes(tool("put", reference="sums.py"))  # by a name, of no module
 
 
 async def played(workshop: Executions, *calls: Call) -> Dialogue:
