@@ -236,16 +236,14 @@ def preview(
     from toolloom.pipeline.pages.dialogue import preview_view
     from toolloom.pipeline.pages.recipes import previews_in_words
     from toolloom.pipeline.store.version import find_version
-    from toolloom.pipeline.templates.written import files as previews
+    from toolloom.pipeline.templates.preview import preview as shown_of
     from toolloom.schemas import NothingFound
 
     if not paths and dataset is None:
         raise NothingFound("There is nothing to preview: name a PATH, or a dataset with --dataset.")
     version = find_version(outputs, dataset) if dataset is not None else None
     templates, refused = _templates(paths or [], version, seed)
-    shown = [
-        previews.preview(each, n, seed) for each in (templates if paths else templates[:SHOWN])
-    ]
+    shown = [shown_of(each, n, seed) for each in (templates if paths else templates[:SHOWN])]
     for each in shown:
         say(preview_view(each), "")
     say(previews_in_words(shown, len(templates), refused))
@@ -257,7 +255,8 @@ def _templates(
     paths: list[Path], version: Version | None, seed: int
 ) -> tuple[list[Template], list[Rejected]]:
     """The templates that are asked for, and the samples that make none."""
-    from toolloom.pipeline.templates.written.files import Given, apis_of, load_templates, mined
+    from toolloom.pipeline.templates.preview import apis_of, mined
+    from toolloom.pipeline.templates.written import Given, load_templates
     from toolloom.schemas import Rejected, Template
 
     if not paths and version is not None:

@@ -266,7 +266,7 @@ def check_templates(recipe: Recipe) -> None:
     """Raises RecipeError or TemplateFileError for written templates that are not there or no
     templates, and RecipeError for benchmarks that are not there."""
     if recipe.expand:
-        from toolloom.pipeline.templates.written.files import check_files
+        from toolloom.pipeline.templates.written import check_files
 
         _check_there("expand.templates", recipe.expand.templates)
         check_files(recipe.expand.templates)

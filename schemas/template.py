@@ -64,6 +64,10 @@ class Template(Record):
     )
     sample: JsonObject = Field(description="A Sample as JSON, with slots.")
     choices: tuple[Choice, ...] = Field(min_length=1)
+    texts: dict[str, str] = Field(
+        default_factory=dict,
+        description="Slots that are rendered of the others, with their Jinja, in order.",
+    )
     refused: tuple[Finding, ...] = Field(
         default=(), description="Values that stay as they are, and why they are no slots."
     )

@@ -15,7 +15,7 @@ from documents import MADE, ROOT, block, fields, reason_meanings
 from typer.testing import CliRunner
 
 from toolloom.cli import app
-from toolloom.pipeline.templates.written.files import check_files
+from toolloom.pipeline.templates.written import check_files
 from toolloom.schemas import Reason, Recipe, load_recipe, parse_recipe
 
 README = ROOT / "README.md"

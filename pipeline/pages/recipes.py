@@ -14,12 +14,12 @@ from toolloom.pipeline.pages.sections import lacking, use_cells
 from toolloom.pipeline.render.section import Section, counted, dollars, short
 from toolloom.schemas import AgentName, Recipe, WorldPlan
 from toolloom.schemas.endpoint import public
-from toolloom.schemas.template import CLOSE, OPEN
+from toolloom.schemas.template import CLOSE, OPEN, marker
 
 if TYPE_CHECKING:
     from toolloom.pipeline.estimate import Forecast, Limit
-    from toolloom.pipeline.templates.written.files import TemplatePreview
-    from toolloom.schemas import Choice, JsonObject, Rejected
+    from toolloom.pipeline.templates.preview import TemplatePreview
+    from toolloom.schemas import Choice, Rejected, Template
 
 EXAMPLES = 3  # values shown of a template's choice
 
@@ -210,7 +210,7 @@ def preview_sections(preview: TemplatePreview) -> list[Section]:
     """A template with its values; its rows are dialogues."""
     template = preview.template
     title = f"{template.id} · {template.kind} · {counted(preview.possible, 'row')}"
-    words = [f"goal  {template.goal}", *(f"call  {call}" for call in _calls(template.sample))]
+    words = [f"goal  {template.goal}", *(f"call  {call}" for call in _calls(template))]
     return [
         Section(title, note="\n".join(words)),
         Section(
@@ -221,11 +221,13 @@ def preview_sections(preview: TemplatePreview) -> list[Section]:
     ]
 
 
-def _calls(sample: JsonObject) -> Iterator[str]:
+def _calls(template: Template) -> Iterator[str]:
     """The calls as a person would write them, with {slots}."""
-    for message in sample["dialogue"]["messages"]:
+    for message in template.sample["dialogue"]["messages"]:
         for call in message.get("tool_calls") or ():
             arguments = json.dumps(call["function"]["arguments"], ensure_ascii=False)
+            for slot, source in template.texts.items():
+                arguments = arguments.replace(marker(slot), json.dumps(source)[1:-1])
             slotted = arguments.replace(OPEN, "{").replace(CLOSE, "}")
             yield f"{call['function']['name']}({slotted})"
 

@@ -42,7 +42,7 @@ from toolloom.pipeline.store.files import record_line, to_line
 from toolloom.pipeline.store.run_folder import batches
 from toolloom.pipeline.templates.filling import NUMBER, STAGE, TemplateRenderer
 from toolloom.pipeline.templates.mine import SeenValues, mine
-from toolloom.pipeline.templates.written.files import Given, load_templates
+from toolloom.pipeline.templates.written import Given, load_templates
 from toolloom.pipeline.worlds.needs import Abilities, Chance, WorldDraw, script_needs
 from toolloom.pipeline.worlds.session import WorldSession, moment_of
 from toolloom.schemas import (

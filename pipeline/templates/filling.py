@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.store.files import to_text
+from toolloom.pipeline.templates.sandbox import names_in, rendered
 from toolloom.schemas import (
     Dialogue,
     JsonObject,
@@ -74,6 +75,7 @@ class TemplateRenderer:
         self._rest = {**sample, "flags": [], "provenance": [share.model_dump(mode="json")]}
         user = (m["content"] for m in self._dialogue["messages"] if m["role"] == "user")
         told = set(MARK.findall(f"{to_text(query['intent'])}{query['text']}{''.join(user)}"))
+        told |= {n for slot in told & {*template.texts} for n in names_in(template.texts[slot])}
         self._told = [place for place, c in enumerate(template.choices) if told & {*c.slots}]
 
     @property
@@ -108,11 +110,14 @@ class TemplateRenderer:
     def values(self, row: Row) -> JsonObject:
         """The value of each slot."""
         choices = zip(self.template.choices, row, strict=True)
-        return {
+        found = {
             slot: value
             for choice, place in choices
             for slot, value in zip(choice.slots, choice.rows[place], strict=True)
         }
+        for slot, source in self.template.texts.items():  # in order: one may use another
+            found[slot] = rendered(source, found)
+        return found
 
     def sample(self, row: Row, name: str = NUMBER) -> JsonObject:
         """The sample of a row, as JSON."""

@@ -12,8 +12,9 @@ from support.commands import call
 
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.run import make_dataset
+from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Stage
-from toolloom.pipeline.templates.written.sample import play
+from toolloom.pipeline.templates.plain_sample import build, respond, tell
 from toolloom.schemas import Need, Outcome, Query, Sample
 
 STAGES = (*toys.SPLIT_STAGES, *growing_dataset.BESIDE)
@@ -88,7 +89,10 @@ async def play_needs(query: Query, context: Context) -> Outcome:
     """Each need in words that say its values, served with drawn responses."""
     need = Need(**{name: getattr(query, name) for name in Need.model_fields})
     said = f"How is the weather in {query.intent[0].arguments['city']} today?"
-    return Outcome((Sample.model_validate(play(need, said, 1)),))
+    api, arguments = need.api(need.intent[0].api), need.intent[0].arguments
+    responses = [respond(api, arguments, rng_for(1, "response", 0), need.now)]
+    made = build(need, said, responses, tell(need, responses))
+    return Outcome((Sample.model_validate(made),))
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +110,8 @@ def weather(folder: Path, rest: str = "") -> Path:
     """A file with one template of the toy dataset's APIs."""
     path = folder / "t.yaml"
     path.write_text(
-        "templates:\n- name: one\n  goal: How is the weather in {city}?\n"
-        '  calls: [{api: c5_t0, arguments: {city: "{city}"}}]\n'
+        "templates:\n- name: one\n  goal: How is the weather in {{ city }}?\n"
+        '  calls: [{api: c5_t0, arguments: {city: "{{ city }}"}}]\n'
         f"  pools: {{city: [Bern, Basel]}}\n{rest}"
     )
     return path
@@ -125,7 +129,7 @@ def test_a_mistake_is_told_with_file_and_line(tmp_path: Path) -> None:
 
 def test_a_template_of_which_no_row_passes_ends_with_1(outputs: Path, tmp_path: Path) -> None:
     """The findings are shown, and what fails is named at the end."""
-    path = weather(tmp_path, "  answer: In {city} it rains until 7 July 2031.\n")
+    path = weather(tmp_path, "  answer: In {{ city }} it rains until 7 July 2031.\n")
     ran = preview(path, "--dataset", "toy", "-o", outputs)
     assert ran.exit_code == 1, ran.output
     assert "row 1: the certain checks object" in ran.stdout

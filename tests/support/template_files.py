@@ -6,14 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from support import conversations
 from support.conversations import fields
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.templates.filling import TemplateRenderer
-from toolloom.pipeline.templates.written.files import Given, load_templates
-from toolloom.schemas import Api, Template, TemplateFileError
+from toolloom.pipeline.templates.written import Given, load_templates
+from toolloom.schemas import Api, Template
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "recipes" / "templates"
@@ -47,20 +45,13 @@ def load(folder: Path, text: str, **given: Any) -> list[Template]:
     return load_templates([path], Given(APIS, **given))
 
 
-def told(folder: Path, text: str) -> str:
-    """The mistakes of a file, without its path."""
-    with pytest.raises(TemplateFileError) as raised:
-        load(folder, text)
-    return str(raised.value).replace(str(folder / "t.yaml"), "FILE")
-
-
 def template(goal: str, calls: str, rest: str = "") -> str:
     """A file of one template: the goal stands in line 3, calls in 4, the rest from 5 on."""
     return f"templates:\n- name: one\n  goal: {json.dumps(goal)}\n  calls: {calls}\n{rest}"
 
 
-def weather(goal: str = "How is the weather in {city}?", rest: str = "") -> str:
-    return template(goal, '[{api: get_weather, arguments: {city: "{city}"}}]', rest)
+def weather(goal: str = "How is the weather in {{ city }}?", rest: str = "") -> str:
+    return template(goal, '[{api: get_weather, arguments: {city: "{{ city }}"}}]', rest)
 
 
 def messages(one: Template) -> list[Any]:

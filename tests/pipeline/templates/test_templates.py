@@ -53,9 +53,9 @@ def test_written_templates_come_too(tmp_path: Path) -> None:
     """With distractors that their split may show."""
     sea = TABLE.model_copy(update={"category": "sea", "function": "sea_table"})
     path = tmp_path / "t.yaml"
-    call = 'calls: [{api: rain, arguments: {city: "{city}"}, response: {amount: 3.5}}]'
+    call = 'calls: [{api: rain, arguments: {city: "{{ city }}"}, response: {amount: 3.5}}]'
     path.write_text(
-        "templates:\n- name: rain\n  goal: How much does it rain in {city}?\n"
+        "templates:\n- name: rain\n  goal: How much does it rain in {{ city }}?\n"
         f"  {call}\n  pools: {{city: [Lisbon, Porto]}}\n"
     )
     splits = {"seen": ["travel"], "unseen": ["sea"]}

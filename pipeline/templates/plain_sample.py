@@ -18,7 +18,7 @@ from toolloom.agents.wording import Fact
 from toolloom.pipeline.checks.evidence import is_status
 from toolloom.pipeline.checks.schema import as_dict, as_strings, fits
 from toolloom.pipeline.checks.text.phrases import is_code
-from toolloom.pipeline.sampling.values import NoValue, draw_value, rng_for
+from toolloom.pipeline.sampling.values import NoValue, draw_value
 from toolloom.schemas import (
     Ability,
     Api,
@@ -230,19 +230,6 @@ def build(
     )
     sample = Sample(dialogue=Dialogue(query=query, messages=messages), verdict=Verdict())
     return sample.model_dump(mode="json")
-
-
-def play(need: Need, text: str, seed: int, provenance: tuple[Provenance, ...] = ()) -> JsonObject:
-    """The sample of a need whose responses are drawn and told plainly.
-
-    Raises NoValue where nothing says what a response looks like.
-    """
-    responses: list[Any] = []
-    for index, intention in enumerate(need.intent):
-        api, rng = need.api(intention.api), rng_for(seed, "response", index)
-        given = _arguments(intention, responses)
-        responses.append(respond(api, given, rng, need.now, need.language))
-    return build(need, text, responses, tell(need, responses), provenance)
 
 
 def scenario_of(intent: Sequence[Intention]) -> Scenario:

@@ -1,1 +1,0 @@
-"""Templates that people write, in YAML, and samples made of needs."""
