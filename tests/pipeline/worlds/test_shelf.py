@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.files import load_scripts, load_world, unmet
+from toolloom.pipeline.worlds.scripts import play
 
 WORLDS = Path(__file__).parents[3] / "recipes" / "worlds"
 SHIPPED = sorted(path for path in WORLDS.glob("*.yaml") if "scripts" not in path.name)
@@ -36,3 +38,12 @@ def test_what_no_script_meets_is_named() -> None:
     missed = unmet(machine, scripts)
     assert "delete_alert" in missed and "set_alert" not in missed
     assert {"set_alert.in_stock", "set_alert.set_before"} <= set(missed)
+
+
+def test_a_number_that_a_script_offers_is_computed() -> None:
+    """As the goal's facts have it then: a reply may say no number that nothing gives."""
+    file = WORLDS / "restaurant.yaml"
+    machine = Machine(load_world(file))
+    (script,) = [s for s in load_scripts(file, machine) if s.name == "too many pizzas for the till"]
+    rows = [row for n in range(40) if (row := play(script, machine, rng_for(n)))]
+    assert rows and all((3, "three") in row.facts for row in rows)
