@@ -7,22 +7,17 @@ JSON of a size worth checking, `violations` what leaves its schema, and the rest
 from __future__ import annotations
 
 import datetime as dt
-import json
 import marshal
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import count, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
-from jsonschema import Draft202012Validator, FormatChecker, ValidationError
-from jsonschema.exceptions import SchemaError
-from jsonschema.validators import extend
-from referencing import Registry
+from jsonschema_rs import Draft202012Validator, FancyRegexOptions
 
-from toolloom.pipeline.checks.transcript import shown
-from toolloom.schemas import JsonObject, canonical
+from toolloom.schemas import JsonObject
 
 _DEPTH = 24
 _NODES = 20_000
@@ -78,12 +73,9 @@ def _odd_leaf(item: Any) -> str | None:
 
 
 _MOST = 8  # violations reported for one value
-_STEPS = 2_000  # references followed in one validation
-_PATTERN, _SUBJECT, _REPEATS = 200, 400, 3
-_OPEN = re.compile(r"[*+]|\{\d*,\d*\}|\{\d{3,}\}")
-_AMBIGUOUS = re.compile(rf"{_OPEN.pattern}|\||(?<!\()\?")  # in a group that is repeated
-_FORMATS = FormatChecker(("date", "email", "uri", "ipv4", "ipv6", "uuid", "hostname", "duration"))
-_CHEAP_FORMATS = frozenset(["date", "time", "date-time", "email"])
+_STEPS = 2_000  # references that one validation may follow
+_BACKTRACKS = 20_000  # of a pattern
+_UNBOUNDED = ("unevaluatedProperties", "unevaluatedItems")  # exponential in the schema's depth
 
 
 class UncheckableSchema(Exception):
@@ -101,80 +93,113 @@ class Violation(NamedTuple):
         return f"`{self.path}`: {self.message}" if self.path else self.message
 
 
-# A dialogue has one local present, so its times need no offset, which RFC 3339 asks for.
-@_FORMATS.checks("date-time", raises=ValueError)
-def _is_date_time(value: object) -> bool:
-    if isinstance(value, str):
-        dt.datetime.fromisoformat(value)
-        return len(value) > 10
-    return True
+def _is_time(text: str) -> bool:
+    """A dialogue has one local present, so its times need no offset, which RFC 3339 asks for."""
+    try:
+        return bool(dt.time.fromisoformat(text)) or ":" in text
+    except ValueError:
+        return False
 
 
-@_FORMATS.checks("time", raises=ValueError)
-def _is_time(value: object) -> bool:
-    return not isinstance(value, str) or bool(dt.time.fromisoformat(value)) or ":" in value
+def _is_date_time(text: str) -> bool:
+    try:
+        return bool(dt.datetime.fromisoformat(text)) and len(text) > 10
+    except ValueError:
+        return False
+
+
+_FORMATS: dict[str, Callable[[str], bool]] = {
+    "time": _is_time,
+    "date-time": _is_date_time,
+    # Formats that are not checked: nobody writes them by hand in a dialogue.
+    **dict.fromkeys(
+        ("idn-email", "idn-hostname", "iri", "iri-reference", "uri-reference", "uri-template",
+         "json-pointer", "relative-json-pointer", "regex"),
+        lambda text: True,
+    ),
+}  # fmt: skip
 
 
 def violations(schema: JsonObject, value: Any) -> list[Violation]:
     """The first few faults of a value. Raises UncheckableSchema; never fetches a reference."""
-    if of_content(_is_simple, schema) and fits_simple(schema, value, _is_format):
-        return []
-    text = canonical(schema)
     try:
-        checker = _counting(schema) if "Ref" in text or "$ref" in text else _checker(text)
+        checker = _checker(marshal.dumps(schema, 2))  # 2: by value and exact type
+        if checker.is_valid(value):
+            return []
         return [
-            Violation(".".join(map(str, e.absolute_path)), str(e.validator), e.message[:200])
+            Violation(".".join(map(str, e.instance_path)), str(e.schema_path[-1]), e.message[:200])
             for e in islice(checker.iter_errors(value), _MOST)
         ]
     except UncheckableSchema:
         raise
-    # A hostile schema breaks jsonschema in ways no list covers: unresolvable, endless, ill-typed.
+    # A hostile schema or value breaks a validator in ways that no list covers.
     except Exception as error:
-        told = error.message[:200] if isinstance(error, SchemaError) else type(error).__name__
-        raise UncheckableSchema(told) from error
-
-
-def _is_format(value: Any, name: str) -> bool | None:
-    """Whether a value has a format that is cheap to tell, or that nobody checks."""
-    if name not in _FORMATS.checkers:
-        return True
-    return _FORMATS.conforms(value, name) if name in _CHEAP_FORMATS else None
+        raise UncheckableSchema(str(error).partition("\n")[0][:200]) from error
 
 
 @lru_cache(maxsize=512)
-def _checker(text: str) -> Draft202012Validator:
-    return _build(json.loads(text), {})
-
-
-def _counting(schema: JsonObject) -> Draft202012Validator:
-    """A validator that gives up on schemas whose references multiply without end."""
-    steps = count()
-
-    def follow(validator: Any, ref: Any, instance: Any, within: Any) -> Iterator[ValidationError]:
-        if next(steps) > _STEPS:
-            raise UncheckableSchema(f"follows more than {_STEPS} references")
-        yield from Draft202012Validator.VALIDATORS["$ref"](validator, ref, instance, within)
-
-    return _build(schema, {"$ref": follow, "$dynamicRef": follow})
-
-
-def _build(schema: JsonObject, keywords: dict[str, Any]) -> Draft202012Validator:
-    for part in parts_of(schema):
-        patterns = part.get("patternProperties") if isinstance(part, dict) else None
-        # jsonschema tries them for `additionalProperties`.
-        if isinstance(patterns, dict) and not all(_is_cheap(p, "") for p in patterns):
-            raise UncheckableSchema("a pattern for property names that may take forever")
-    Draft202012Validator.check_schema(schema, format_checker=FormatChecker(()))
-    bounded = {
-        "pattern": _pattern,
-        "patternProperties": _pass,  # arguments are held to `properties`; see calls.py
-        "unevaluatedProperties": _pass,  # exponential in the depth of the schema
-        "unevaluatedItems": _pass,
-    }
-    kind: type[Draft202012Validator] = extend(  # type: ignore[no-untyped-call]
-        Draft202012Validator, {**bounded, **keywords}
+def _checker(content: bytes) -> Draft202012Validator:
+    """The validator of a schema, once for each content: APIs come again in hundreds of rows."""
+    schema = marshal.loads(content)
+    if fault := oddity(schema):
+        raise UncheckableSchema(fault)
+    if _paths(schema) > _STEPS:
+        raise UncheckableSchema(f"follows more than {_STEPS} references")
+    return Draft202012Validator(
+        _bounded(schema),
+        formats=_FORMATS,
+        validate_formats=True,
+        retriever=_refuse,
+        pattern_options=FancyRegexOptions(backtrack_limit=_BACKTRACKS),
     )
-    return kind(schema, registry=Registry(), format_checker=_FORMATS)
+
+
+def _refuse(address: str) -> Any:
+    raise ValueError(f"{address[:100]} is not fetched")
+
+
+def _bounded(schema: Any) -> Any:
+    """The schema without keywords that take exponential time."""
+    if isinstance(schema, list):
+        return [_bounded(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _bounded(part) for key, part in schema.items() if key not in _UNBOUNDED}
+
+
+def _paths(schema: JsonObject) -> float:
+    """How many references may be followed for one part of a value: a schema of a few lines may
+    multiply them. Those of different properties are for different parts."""
+    known: dict[tuple[str, int], float] = {}
+
+    def follow(part: Any, depth: int) -> float:
+        if isinstance(part, list):
+            return sum(follow(inner, depth) for inner in part)
+        if not isinstance(part, dict) or not depth:
+            return 0
+        total = 0.0
+        for key, inner in part.items():
+            if key in ("$ref", "$dynamicRef") and isinstance(inner, str):
+                if (inner, depth) not in known:
+                    known[inner, depth] = 0  # a circle within one depth
+                    known[inner, depth] = follow(_at(schema, inner), depth - 1)
+                total += 1 + known[inner, depth]
+            elif key == "properties" and isinstance(inner, dict):
+                total += max((follow(each, depth) for each in inner.values()), default=0)
+            elif key not in ("$defs", "definitions"):
+                total += follow(inner, depth)
+        return total
+
+    return follow(schema, _DEPTH)
+
+
+def _at(schema: JsonObject, pointer: str) -> Any:
+    """What a reference within the schema points at; nothing for any other."""
+    found: Any = schema if pointer[:1] == "#" else None
+    for key in pointer[1:].split("/")[1:]:
+        name = key.replace("~1", "/").replace("~0", "~")
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
 
 
 def parts_of(value: Any) -> Iterator[Any]:
@@ -189,159 +214,23 @@ def parts_of(value: Any) -> Iterator[Any]:
             stack.extend(part)
 
 
-def _pass(validator: Any, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    yield from ()
-
-
-def _pattern(validator: Any, pattern: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-    """`pattern`, but for expressions that may take forever or that Python cannot compile."""
-    if isinstance(value, str) and isinstance(pattern, str) and _is_cheap(pattern, value):
-        try:
-            fits = re.search(pattern, value)
-        except (re.error, OverflowError, RecursionError):
-            return
-        if not fits:
-            yield ValidationError(f"{shown(value)} does not match {shown(pattern)}")
-
-
-def _matches(pattern: str, value: str) -> bool:
-    """Whether a value certainly has a pattern."""
-    try:
-        return _is_cheap(pattern, value) and re.search(pattern, value) is not None
-    except (re.error, OverflowError, RecursionError):
-        return False
-
-
-def _is_cheap(pattern: str, value: str) -> bool:
-    return len(value) <= _SUBJECT and _is_bounded(pattern)
-
-
-@lru_cache(maxsize=512)
-def _is_bounded(pattern: str) -> bool:
-    """Few open repeats and none on a group, so that backtracking stays polynomial and small."""
-    nested = re.search(r"\)(?:[*+]|\{\d*,?\d*\})", pattern)
-    inner = nested and _AMBIGUOUS.search(pattern[: nested.start()])
-    few = len(_OPEN.findall(pattern)) <= _REPEATS
-    return few and not inner and len(pattern) <= _PATTERN
-
-
-def _is_integer(value: Any) -> bool:
-    return type(value) is int or (type(value) is float and value.is_integer())
-
-
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "string": lambda v: type(v) is str,
-    "integer": _is_integer,
-    "number": lambda v: type(v) is int or type(v) is float,
-    "boolean": lambda v: v is True or v is False,
-    "null": lambda v: v is None,
-    "array": lambda v: type(v) is list,
-    "object": lambda v: type(v) is dict,
-}
-_TEXT, _FLAG = frozenset(["title", "description"]), frozenset(["deprecated", "readOnly"])
-_LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "minimum": ("number", lambda v, limit: v >= limit),
-    "maximum": ("number", lambda v, limit: v <= limit),
-    "exclusiveMinimum": ("number", lambda v, limit: v > limit),
-    "exclusiveMaximum": ("number", lambda v, limit: v < limit),
-    "minLength": ("string", lambda v, limit: len(v) >= limit),
-    "maxLength": ("string", lambda v, limit: len(v) <= limit),
-    "minItems": ("array", lambda v, limit: len(v) >= limit),
-    "maxItems": ("array", lambda v, limit: len(v) <= limit),
-}
-
-
-def is_simple(schema: Any, depth: int = 0) -> bool:
-    """A legal schema of the common keywords alone, at every depth."""
-    if type(schema) is not dict or depth > _DEPTH:
-        return False
-    return all(_is_legal(key, value, depth) for key, value in schema.items())
-
-
-@lru_cache(maxsize=1024)
-def _is_simple(content: bytes) -> bool:
-    return is_simple(marshal.loads(content))
-
-
 def of_content(judge: Callable[[bytes], bool], value: Any) -> bool:
     """What is judged of a value that comes again in hundreds of rows, such as the schemas of an
     API: once for each content. No is also said of what is nested too deep or no JSON."""
     try:
-        return judge(marshal.dumps(value, 2))  # 2: by value and exact type
+        return judge(marshal.dumps(value, 2))
     except ValueError:
         return False
 
 
-def _is_legal(key: str, value: Any, depth: int) -> bool:
-    if key == "type":
-        return type(value) is str and value in _TYPES
-    if key in _TEXT or key in {"format", "pattern"}:
-        return type(value) is str
-    if key == "properties":
-        # jsonschema's guard against costly patterns looks for that name at every depth.
-        if type(value) is not dict or "patternProperties" in value:
-            return False
-        return all(is_simple(part, depth + 1) for part in value.values())
-    if key == "required":
-        return _are_scalars(value, str) and len(set(value)) == len(value)
-    if key in {"enum", "examples"}:
-        return _are_scalars(value)
-    if key == "items":
-        return is_simple(value, depth + 1)
-    if key == "additionalProperties" or key in _FLAG:
-        return type(value) is bool
-    if key == "default":
-        return _are_scalars([value])
-    if key in _LIMITS:
-        whole = _LIMITS[key][0] != "number"
-        return type(value) is int and (value >= 0 or not whole)
-    return False
-
-
-def _are_scalars(values: Any, *kinds: type) -> bool:
-    allowed = kinds or (str, int, float, bool, type(None))
-    return type(values) is list and all(type(value) in allowed for value in values)
-
-
-def fits_simple(
-    schema: JsonObject, value: Any, is_format: Callable[[Any, str], bool | None]
-) -> bool:
-    """Does the value certainly fit a simple schema?
-
-    `is_format`: whether a value has a format; None where that takes jsonschema to tell.
-    """
-    kind = schema.get("type")
-    if kind is not None and not _TYPES[kind](value):
-        return False
-    if "enum" in schema and not (type(value) is str and value in schema["enum"]):
-        return False
-    if "format" in schema and not is_format(value, schema["format"]):
-        return False
-    if "pattern" in schema and type(value) is str and not _matches(schema["pattern"], value):
-        return False
-    if type(value) is dict and not _has_fields(schema, value, is_format):
-        return False
-    if type(value) is list and "items" in schema:
-        each = schema["items"]
-        if not all(fits_simple(each, item, is_format) for item in value):
-            return False
-    if _LIMITS.keys().isdisjoint(schema):
+def fits(schema: Any, value: Any) -> bool:
+    """Whether a value satisfies its schema. A schema that cannot be checked fits nothing."""
+    if schema is True or schema == {}:
         return True
-    limits = [(*_LIMITS[key], schema[key]) for key in _LIMITS.keys() & schema]
-    return all(not _TYPES[kind](value) or holds(value, most) for kind, holds, most in limits)
-
-
-def _has_fields(
-    schema: JsonObject, value: JsonObject, is_format: Callable[[Any, str], bool | None]
-) -> bool:
-    known = schema.get("properties", {})
-    if not all(name in value for name in schema.get("required", ())):
+    try:
+        return isinstance(schema, dict) and not violations(schema, value)
+    except UncheckableSchema:
         return False
-    if schema.get("additionalProperties") is False and not all(name in known for name in value):
-        return False
-    return all(
-        fits_simple(part, value[name], is_format) for name, part in known.items() if name in value
-    )
 
 
 _ANNOTATIONS = frozenset({
@@ -349,45 +238,6 @@ _ANNOTATIONS = frozenset({
     "writeOnly", "$comment", "$schema", "$id",
 })  # fmt: skip
 PLAIN_OBJECT = _ANNOTATIONS | {"properties", "required", "additionalProperties"}
-_SIMPLE = _ANNOTATIONS | {"enum", "minLength", "maxLength"}
-_SCALARS: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
-
-
-def fits(schema: Any, value: Any) -> bool:
-    """Whether a value satisfies its schema. A schema that cannot be checked fits nothing."""
-    if schema is True or schema == {}:
-        return True
-    if not isinstance(schema, dict):
-        return False
-    plain = _plainly_fits(schema, value)
-    if plain is not None:
-        return plain
-    try:
-        return not violations(schema, value)
-    except UncheckableSchema:
-        return False
-
-
-def _plainly_fits(schema: JsonObject, value: Any) -> bool | None:
-    """The same for the scalars of most schemas, without a validator; None where it takes one."""
-    kind = schema.get("type")
-    if not isinstance(kind, str) or kind not in _SCALARS or not schema.keys() <= _SIMPLE:
-        return None
-    if not isinstance(value, _SCALARS[kind]) or (isinstance(value, bool) and kind != "boolean"):
-        return None if kind == "integer" else False  # 2.0 is an integer too
-    if "enum" in schema:
-        choices = schema["enum"]
-        same = [v for v in choices if v == value] if isinstance(choices, list) else []
-        if not any(isinstance(v, bool) == isinstance(value, bool) for v in same):
-            return False
-    if not isinstance(value, str):
-        return True
-    return bound(schema, "minLength", 0) <= len(value) <= bound(schema, "maxLength", math.inf)
 
 
 def kind_of(schema: Any) -> str | None:
