@@ -64,7 +64,7 @@ def _rows_in_words(forecast: Forecast) -> str:
     words += f".{lacking(counts)}"
     if all(stage.agent for stage in forecast.stages):
         return words
-    return f"{words} What curation will take of them a sample does not tell."
+    return f"{words} A sample does not tell how many of them curation will drop."
 
 
 def _limit(limit: Limit) -> str:
@@ -83,9 +83,9 @@ def _sample_in_words(forecast: Forecast) -> str:
     did, counts = forecast.sample, forecast.sample.counts
     cost = f" for {dollars(did.cost)}" if counts.priced else ""
     return (
-        f"From a sample of {forecast.queries:,} queries: {did.asked:,} requests sent, "
-        f"{did.cached:,} answered by the cache, {did.tokens:,} tokens{cost}, in "
-        f"{did.seconds:.1f} s. Asked again it costs nothing."
+        f"From a sample of {counted(forecast.queries, 'query')}: "
+        f"{counted(did.asked, 'request')} sent, {did.cached:,} answered by the cache, "
+        f"{did.tokens:,} tokens{cost}, in {did.seconds:.1f} s. Running it again costs nothing."
     )
 
 
@@ -97,21 +97,26 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
     apis, queries = recipe.apis, recipe.queries
     head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"
     drawn = bool(apis.sources or apis.domains)
-    domains = f"{apis.domains:,} domains with {apis.per_domain} APIs each, then "
+    domains = (
+        f"{counted(apis.domains, 'domain')} with {counted(apis.per_domain, 'API')} each, then "
+    )
     if recipe.writes_worlds:
         domains = f"{counted(apis.domains, 'domain')}, each with a world that is written for it, "
         drawn = bool(apis.sources)
-    wanted = [f"{domains if apis.domains else ''}{queries.count:,} queries"] if drawn else []
+    wanted = (
+        [f"{domains if apis.domains else ''}{counted(queries.count, 'query')}"] if drawn else []
+    )
     if recipe.played:
         rows = counted(expect_rows(recipe), "dialogue")
         own = domains if recipe.writes_worlds and not drawn else ""
-        few = "" if own else f", at most {recipe.played.per_script} of a script,"
+        few = "" if own else f", at most {recipe.played.per_script} from each script,"
         behind = " that are inferred behind its documents" if recipe.infers_worlds else ""
         wanted.append(f"{own}{rows} in worlds{behind}{few}")
     votes = 0 if recipe.endpoint("tester").absent else recipe.tester.votes
     plan = (
-        f"{' and '.join(wanted)} with {queries.distractors} distractors, each judged by "
-        f"{votes or 'no'} votes, in shards of {recipe.shard_size:,}."
+        f"{' and '.join(wanted)} with {counted(queries.distractors, 'distractor')}, in shards of "
+        f"{recipe.shard_size:,}. Each passes the certain checks"
+        + (f", then {counted(votes, 'vote')} of the tester." if votes else "; no model votes.")
     )
     sections = [
         Section(note="\n".join(filter(None, (head, recipe.description)))),
@@ -172,17 +177,18 @@ def too_small(recipe: Recipe) -> str:
 def _beside(recipe: Recipe) -> Iterator[str]:
     """What is made beside the samples, if the recipe says it."""
     if plan := recipe.expand:
-        yield f"Then {plan.rows:,} rows of templates, in {', '.join(plan.splits)}."
+        yield f"Then {counted(plan.rows, 'row')} of templates, in {', '.join(plan.splits)}."
     if recipe.rewrite:
         wanted = recipe.rewrite.votes
         votes = recipe.tester.votes if wanted is None else wanted
-        yield f"Then requests at five granularities, each rated by {votes or 'no'} votes."
+        rated = f", each rated by {counted(votes, 'vote')}" if votes else ""
+        yield f"Then requests at five granularities{rated}."
 
 
 def _agent(recipe: Recipe, name: AgentName) -> tuple[str, str, int]:
     endpoint = recipe.endpoint(name)
     if endpoint.absent:
-        return name, "nobody: the words are written, and a seed chooses", 0
+        return name, "no model: words come from scripts, chosen by the seed", 0
     where = "the embedded model's server" if endpoint.local else public(endpoint.base_url)
     return name, f"{endpoint.model} at {where}", endpoint.concurrency
 
@@ -255,14 +261,17 @@ def previews_in_words(
     good = sum(not row.findings for row in rows)
     some = f"{len(previews):,} of " if total > len(previews) else ""
     lines = [
-        f"{some}{counted(total, 'template')}, {sum(p.possible for p in previews):,} possible "
-        f"rows; {good:,} of {len(rows):,} shown rows pass the certain checks."
+        f"{some}{counted(total, 'template')}, "
+        f"{counted(sum(p.possible for p in previews), 'possible row')}; {good:,} of "
+        f"{counted(len(rows), 'row')} shown pass the certain checks."
     ]
     failing = [preview.template.id for preview in previews if preview.fails]
     if failing:
-        lines.append(f"No row passes of {', '.join(failing)}.")
+        lines.append(f"No row of {', '.join(failing)} passes.")
     reasons = Counter(str(one.reason) for one in refused)
     if reasons:
         each = ", ".join(f"{reason} {count:,}" for reason, count in reasons.most_common())
-        lines.append(f"{sum(reasons.values()):,} samples make no template: {each}.")
+        lines.append(
+            f"{counted(sum(reasons.values()), 'sample')} could not become templates: {each}."
+        )
     return "\n".join(lines)

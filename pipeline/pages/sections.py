@@ -54,8 +54,8 @@ def summary_sections(summary: Summary) -> list[Section]:
     took = f"{int(minutes)} min {seconds:.0f} s" if minutes else f"{seconds:.1f} s"
     cost = f" for {dollars(summary.cost)}" if summary.counts.priced else ""
     line = (
-        f"This time: {summary.asked:,} requests sent, {summary.cached:,} answered by the cache, "
-        f"{summary.tokens:,} tokens{cost}, in {took}."
+        f"This time: {counted(summary.asked, 'request')} sent, "
+        f"{summary.cached:,} answered by the cache, {summary.tokens:,} tokens{cost}, in {took}."
     )
     return [*counts_sections(summary.counts, f"Run {summary.run}"), Section(note=line)]
 
@@ -83,13 +83,15 @@ def counts_sections(counts: Counts, title: str = "") -> list[Section]:
     words, rewrites = "", {stage.name for stage in counts.stages} >= {"rewritten"}
     if counts.accepted or not (counts.made or rewrites):
         words = (
-            f"{counts.accepted:,} dialogues accepted, {counts.several_turns:,} with several user "
-            f"turns, from {len(counts.categories):,} categories and {counts.apis:,} APIs."
+            f"{counted(counts.accepted, 'dialogue')} accepted, {counts.several_turns:,} with "
+            f"several user turns, from {counted(len(counts.categories), 'category')} and "
+            f"{counted(counts.apis, 'API')}."
         )
     if counts.expanded:
-        words += f" {counts.expanded:,} of them are rows of {counts.templates:,} templates."
+        words += f" {counts.expanded:,} of them came from {counted(counts.templates, 'template')}."
     if counts.instructions or (rewrites and not words):
-        words += f" {counts.instructions:,} instructions of {counts.rewritten:,} requests."
+        of = counted(counts.rewritten, "request")
+        words += f" {counted(counts.instructions, 'instruction')} of {of}."
     if counts.cost_of_one is not None:
         words += f" {dollars(counts.cost_of_one)} for each (API-Bank's agents: ${API_BANK:g})."
     return [*sections, Section(note=words.lstrip() + lacking(counts))]
@@ -132,7 +134,7 @@ def coverage_sections(coverage: TemplateCoverage) -> list[Section]:
 
     rows = [(sort, count, coverage.kinds[sort]) for sort, count in coverage.templates.items()]
     total = ("all", sum(coverage.templates.values()), coverage.covered)
-    words = f"{coverage.samples:,} samples looked at, {coverage.rows:,} rows made."
+    words = f"{counted(coverage.samples, 'sample')} read, {counted(coverage.rows, 'row')} made."
     head = ("templates", "count", f"APIs of {coverage.apis:,}")
     sections = [Section(head=head, rows=[*rows, total], note=words)]
     for title, counts in (("became no template", coverage.refused), ("value kept", coverage.kept)):
@@ -176,7 +178,7 @@ def version_sections(version: Version) -> list[Section]:
     accepted, several = (
         sum(s[name] for s in splits.values()) for name in ("rows", "several_turns")
     )
-    words = f"{accepted:,} dialogues accepted, {several:,} with several user turns."
+    words = f"{counted(accepted, 'dialogue')} accepted, {several:,} with several user turns."
     return [*sections, Section(note=words)]
 
 
@@ -295,7 +297,9 @@ def verify_sections(report: VerifyReport) -> list[Section]:
             items[10:] = [f"… and {count - 10:,} more (--json FILE has the first {len(faults)})"]
         sections.append(Section(f"{count:,} {kind}: {ABOUT[kind]}", items=items))
     total = sum(report.counts.values())
-    words = f"{total:,} findings." if total else "All is as it was published, and all of it holds."
+    words = (
+        f"{counted(total, 'finding')}." if total else "Nothing has changed, and every check passes."
+    )
     return [*sections, Section(note=words)]
 
 
@@ -318,7 +322,7 @@ def complexity_sections(report: ComplexityReport) -> list[Section]:
     if figures[0].examples not in {one.test for one in figures}:
         idle += figures[0].idle_examples
     if idle:
-        sections.append(Section(note=f"Left out, as they call nothing: {idle:,} samples."))
+        sections.append(Section(note=f"Left out, as they call no API: {counted(idle, 'sample')}."))
     if report.uncovered:
         number = len(report.uncovered)
         words = f"Called by no sample of {figures[0].examples}, {number:,} in all:"
@@ -413,7 +417,7 @@ def pushed_lines(version: Version, pushed: Pushed) -> Iterator[str]:
             + (deleted if pushed.deleted else ".")
         )
     elif pushed.tagged:
-        yield f"The commit {commit} was there, and lacked the tag."
+        yield f"The commit {commit} was there already; only its tag was missing."
     else:
-        yield f"It was there already, as commit {commit}: nothing was sent."
+        yield f"The Hub already has it, as commit {commit}: nothing was sent."
     yield pushed.load_line

@@ -111,8 +111,10 @@ def percent(share: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: `1 file`, `1,200 files`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """A number with its noun: `1 file`, `1,200 files`, `2 queries`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
 
 
 def size(count: int) -> str:

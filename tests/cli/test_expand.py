@@ -134,7 +134,7 @@ def test_a_template_of_which_no_row_passes_ends_with_1(outputs: Path, tmp_path: 
     assert ran.exit_code == 1, ran.output
     assert "row 1: the certain checks object" in ran.stdout
     assert "founded_replies: ungrounded_answer" in ran.stdout
-    assert "No row passes of written-one." in ran.stdout
+    assert "No row of written-one passes." in ran.stdout
 
 
 def test_the_apis_of_a_dataset_serve_a_file(outputs: Path, tmp_path: Path) -> None:
@@ -142,14 +142,14 @@ def test_the_apis_of_a_dataset_serve_a_file(outputs: Path, tmp_path: Path) -> No
     path = weather(tmp_path)
     ran = preview(path, "--dataset", "toy/1.0.0", "-o", outputs)
     assert ran.exit_code == 0, ran.output
-    assert "1 template, 2 possible rows; 2 of 2 shown rows pass" in ran.stdout
+    assert "1 template, 2 possible rows; 2 of 2 rows shown pass" in ran.stdout
 
 
 def test_without_a_file_the_samples_of_a_dataset_are_mined(outputs: Path) -> None:
     """What cannot be mined is counted by reason; exit code 1 if nothing can."""
     ran = preview("--dataset", "toy", "-o", outputs)
     assert ran.exit_code == 1, ran.output
-    assert "samples make no template: " in ran.stdout
+    assert "could not become templates: " in ran.stdout
 
 
 def test_mined_templates_are_shown_like_written_ones(minable: Path) -> None:

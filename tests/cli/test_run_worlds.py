@@ -196,4 +196,4 @@ def test_no_key_is_missed_where_nobody_is_asked(
     result = call("validate", "lent.yaml")
     assert result.exit_code == 0, result.output
     assert "OPENAI_API_KEY" not in result.output
-    assert "nobody: the words are written, and a seed chooses" in result.output
+    assert "no model: words come from scripts, chosen by the seed" in result.output

@@ -207,7 +207,7 @@ def test_a_missing_tag_is_added(hub: Hub, tmp_path: Path) -> None:
     hub.counts()
     status, printed = push(hub, tmp_path)
     assert status == 0, printed
-    assert "lacked the tag" in printed
+    assert "only its tag was missing" in printed
     counts = hub.counts()
     assert (counts["tag"], counts["commit"], counts["upload"]) == (1, 0, 0)
 
