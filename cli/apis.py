@@ -129,6 +129,8 @@ def _tell_imports(outcomes: list[Outcome], pool: PoolFolder, report: str) -> Non
     """Print, write and exit with what an import came to."""
     from toolloom.pipeline.apis.sources import Failed, as_json, sections
     from toolloom.pipeline.render.section import safe_json
+    from toolloom.pipeline.store.files import write_lines
+    from toolloom.schemas import StoreError
 
     failed = [one for one in outcomes if isinstance(one, Failed)]
     made = [one for one in outcomes if not isinstance(one, Failed)]
@@ -143,24 +145,14 @@ def _tell_imports(outcomes: list[Outcome], pool: PoolFolder, report: str) -> Non
     if report == "-":
         print(whole)
     elif report:
-        _write(Path(report), whole.encode() + b"\n")
+        path = Path(report).absolute()
+        if path.exists() and not path.is_file():  # a device must not be replaced
+            raise StoreError(f"{path}: cannot be written, it is no file. Name one, or - to print.")
+        write_lines(path, [whole.encode() + b"\n"])
     if failed:
         raise typer.Exit(MISTAKE)
     if not apis:
         raise typer.Exit(NOTHING_ACCEPTED)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """A file appears when it is whole; a device, such as /dev/stderr, is written to as it is."""
-    from toolloom.pipeline.store.files import explain, write_lines
-
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)
-            return
-    except OSError as error:
-        raise explain(path, error, "written") from error
-    write_lines(path, [content])
 
 
 @app.command(name="list")

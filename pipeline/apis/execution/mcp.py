@@ -199,11 +199,23 @@ class McpSession:
 
     async def list_tools(self) -> Listing:
         """All pages of the list. Raises ToolloomError."""
+        assert self.client
         tools: list[Tool] = []
         seen: set[str | None] = {None}
         cursor: str | None = None
         while True:
-            page = await self._page(cursor)
+            request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
+            try:
+                async with asyncio.timeout(self.server.start_limit):
+                    page = await self.client.session.send_request(request, ListToolsResult)
+            except TimeoutError as error:
+                raise self.trouble("does not list its tools in time") from error
+            except MCPError as error:
+                raise self.trouble(f"does not list its tools: {error.message}") from error
+            except ValidationError as error:
+                raise self.trouble(
+                    f"has no readable list of tools: {first_error(error)}"
+                ) from error
             tools += page.tools
             cursor = page.next_cursor
             if cursor is None:
@@ -214,19 +226,6 @@ class McpSession:
                 note = f"Its list of tools {why}: the first {len(tools[:TOOLS])} were read."
                 return Listing(tuple(tools[:TOOLS]), (note,))
             seen.add(cursor)
-
-    async def _page(self, cursor: str | None) -> ListToolsResult:
-        assert self.client
-        request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
-        try:
-            async with asyncio.timeout(self.server.start_limit):
-                return await self.client.session.send_request(request, ListToolsResult)
-        except TimeoutError as error:
-            raise self.trouble("does not list its tools in time") from error
-        except MCPError as error:
-            raise self.trouble(f"does not list its tools: {error.message}") from error
-        except ValidationError as error:
-            raise self.trouble(f"has no readable list of tools: {first_error(error)}") from error
 
     async def call(self, name: str, arguments: JsonObject) -> Result:
         """What came of a call, whatever the server does."""
