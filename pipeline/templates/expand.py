@@ -65,7 +65,7 @@ from toolloom.schemas import (
     seed_for,
 )
 from toolloom.schemas.endpoint import NO_MODEL
-from toolloom.schemas.splits import signature, split_of, split_of_script, stray
+from toolloom.schemas.splits import SEEN, seen_split, signature, split_of, split_of_script, stray
 
 ROWS = 500  # of a template that one task makes
 NEEDS = 50  # of a world that one task plays
@@ -187,9 +187,10 @@ class _Run:
         self._marks: set[int] = set()
         numbers: dict[str, int] = defaultdict(int)
         for _, row in given.rows.objects():
-            self._marks.add(_mark(row["dialogue"]["query"], compared(row)))
+            calls = signature(row["dialogue"]["query"]["intent"])
+            self._marks.add(_mark(calls, compared(row)))
         for _, row in given.known.objects():
-            self._marks.add(_mark(row, row["text"]))
+            self._marks.add(_mark(signature(row["intent"]), row["text"]))
             if found := _NUMBERED.fullmatch(row["id"]):
                 numbers[found[1]] = max(numbers[found[1]], int(found[2]) + 1)
         self._templates = [_source(json.loads(line)) for line in given.earlier("templates")]
@@ -302,9 +303,9 @@ def _source(line: JsonObject) -> _Source:
     return _Source(template.id, " ".join(template.combination), rows)
 
 
-def _mark(need: JsonObject, words: str) -> int:
+def _mark(calls: str, words: str) -> int:
     """Eight bytes for what a row calls and says."""
-    return hashed(f"{signature(need['intent'])}\0{words}")
+    return hashed(f"{calls}\0{words}")
 
 
 class _Made(NamedTuple):
@@ -336,22 +337,27 @@ def _fill(task: _Filling) -> tuple[int, list[_Made], Fallen]:
     renderer, plan = TemplateRenderer(template, recipe.seed), recipe.splits
     assert recipe.expand
     wanted = set(recipe.expand.splits) & ({template.split} if template.split else set(Split))
+    # All rows call the same APIs: among seen ones, only the values tell the split.
+    need = renderer.sample((0,) * len(template.choices))["dialogue"]["query"]
+    place = split_of(plan, need)
+    fixed = None if place in SEEN else place
+    if stray(plan, need, place):
+        wanted = set()
     rng = rng_for(recipe.seed, STAGE, template.id, task.at)
     rows, fallen, vain = list[_Made](), Fallen(), 0
     for row in renderer.drawn(rng, _DRAWS * (task.size + ROWS), task.part, task.parts):
         if len(rows) == task.size or vain == VAIN:
             break
         sample = renderer.sample(row)
-        need = sample["dialogue"]["query"]
-        split = split_of(plan, need)
-        if split not in wanted or stray(plan, need, split):
+        calls = signature(sample["dialogue"]["query"]["intent"])
+        if (fixed or seen_split(plan, calls)) not in wanted:
             continue
         if findings := inspect(renderer.dialogue(sample)):
             vain += 1
             fallen += [(sample, findings)] if len(fallen) < KEPT else []
         else:
             vain = 0
-            rows.append(_Made(_mark(need, compared(sample)), to_line(sample)))
+            rows.append(_Made(_mark(calls, compared(sample)), to_line(sample)))
     return task.number, rows, fallen
 
 
@@ -398,7 +404,8 @@ async def _played(task: _Playing, machine: Machine) -> tuple[list[_Made], Fallen
             if findings := inspect(dialogue, world=machine):
                 fallen.append((sample, findings))
             else:
-                mark = _mark(sample["dialogue"]["query"], compared(sample))
+                calls = signature(sample["dialogue"]["query"]["intent"])
+                mark = _mark(calls, compared(sample))
                 rows.append(_Made(mark, to_line(sample), need.id))
     return rows, fallen
 
