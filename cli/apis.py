@@ -45,7 +45,7 @@ PoolName = Annotated[
 @app.command(name="import")
 def import_(
     into: Annotated[
-        str, typer.Option("--into", metavar="POOL", help="Pool to add to; made if need be.")
+        str, typer.Option("--into", metavar="POOL", help="Pool to add to; created if needed.")
     ],
     sources: Annotated[
         list[str] | None,

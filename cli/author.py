@@ -10,7 +10,10 @@ import typer
 from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, complain, say
 from toolloom.cli.world import SeedOf
 
-To = Annotated[Path | None, typer.Option(metavar="FILE", help="Not outputs/worlds/NAME.yaml.")]
+To = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Where to write it, instead of outputs/worlds/NAME.yaml."),
+]
 
 
 def write(

@@ -51,18 +51,29 @@ def stats(outputs: Outputs = HERE, cache: CacheAt = None) -> None:
 @app.command()
 def prune(
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="AGE", help="Of that age: 12h, 30d or 8w.")
+        str,
+        typer.Option(
+            "--older-than",
+            metavar="AGE",
+            help="Only responses of at least this age: 12h, 30d or 8w.",
+        ),
     ] = "",
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Of this model.")] = None,
-    run: Annotated[str | None, typer.Option(metavar="RUN", help="First asked by this run.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only responses of this model.")
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Only responses first asked by this run.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be removed.")
+    ] = False,
     outputs: Outputs = HERE,
     cache: CacheAt = None,
 ) -> None:
-    """Remove responses, and give their room back to the disk.
+    """Remove responses and free their disk space.
 
-    With several options only those go that all of them name. What was removed is asked and paid
-    again if a run needs it.
+    With several options only responses that match all of them are removed. A run that needs one
+    of these asks for it, and pays, again.
 
     Example: `toolloom cache prune --older-than 30d --dry-run`
     """
@@ -86,7 +97,7 @@ def export(
 ) -> None:
     """Copy all responses to a file of JSON lines, or into another cache.
 
-    A file is replaced. Another cache keeps what it has and gets what it lacks.
+    A file is replaced; a cache keeps its responses and gets those it lacks.
 
     Examples: `toolloom cache export responses.jsonl`,
     `toolloom cache export postgresql://me@host/answers`

@@ -40,7 +40,10 @@ def regenerate(
     ] = None,
     recipe: Annotated[
         Path | None,
-        typer.Option(metavar="RECIPE", help="Models and queries, not those of the last run."),
+        typer.Option(
+            metavar="RECIPE",
+            help="Recipe whose models and queries to use, instead of the last run's.",
+        ),
     ] = None,
     only_rejected: Annotated[
         bool,
@@ -61,7 +64,7 @@ def regenerate(
     """Make one split again, or add rows to it, with the dataset's own APIs: its next version.
 
     The other splits are copied byte for byte, and nothing is paid for them. Run the same command
-    again to go on after a stop. With --keep each command adds what comes of other queries. Exit
+    again to continue after a stop. With --keep each command adds what comes of other queries. Exit
     code 1 if nothing was accepted: then there is no new version.
 
     Examples: `toolloom regenerate test_tool --dataset quickstart --seed 11`,
@@ -95,7 +98,7 @@ def regenerate(
 
 
 def versions(name: Name, outputs: Outputs = HERE) -> None:
-    """List the versions of a dataset: what each was made of, its rows, what it took.
+    """List the versions of a dataset: what each was made from, its rows, its cost.
 
     Example: `toolloom versions quickstart`
     """
@@ -152,7 +155,7 @@ def verify(
     """Check a version again, offline: every byte, every row, its splits, parent and figures.
 
     Runs all certain checks over each dialogue. Exit code 1 if something is found, 2 if there is
-    no such version or it is of another toolloom.
+    no such version, or another version of toolloom made it.
 
     Example: `toolloom verify quickstart`
     """
@@ -237,15 +240,15 @@ def push(
     ],
     repo: Annotated[str, typer.Argument(metavar="REPO", help="On the Hub: owner/name.")],
     public: Annotated[
-        bool, typer.Option("--public", help="A repository that is made now is public.")
+        bool, typer.Option("--public", help="Make the repository public if it is new.")
     ] = False,
     outputs: Outputs = HERE,
 ) -> None:
     """Push a version of a dataset to the Hugging Face Hub: one commit, and a tag.
 
     The repository is made if there is none, private without `--public`. Its head becomes what
-    the version is; earlier versions stay under their tags. A push that was interrupted goes on
-    with the same command. The token is HF_TOKEN's, or that of `hf auth login`.
+    the version is; earlier versions stay under their tags. The same command continues a
+    push that was interrupted. The token is HF_TOKEN's, or that of `hf auth login`.
 
     Example: `toolloom push quickstart latest me/quickstart`
     """

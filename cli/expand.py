@@ -51,10 +51,11 @@ class OrDataset(TyperGroup):
 app = typer.Typer(cls=OrDataset, rich_markup_mode="markdown", help=HELP)
 
 Seed = Annotated[
-    int | None, typer.Option(min=0, help="Seed of what is drawn, in place of the last run's.")
+    int | None, typer.Option(min=0, help="Seed for random choices, instead of the last run's.")
 ]
 RecipeAt = Annotated[
-    Path | None, typer.Option(metavar="RECIPE", help="Models, not those of the last run.")
+    Path | None,
+    typer.Option(metavar="RECIPE", help="Recipe whose models to use, instead of the last run's."),
 ]
 Splits = Annotated[
     list[str] | None, typer.Option("--split", metavar="SPLIT", help="A split; may be repeated.")
@@ -87,7 +88,7 @@ def expand(
 
     Accepted samples become templates, and their values slots; scripts of worlds are played in more
     states. No model is asked. The rows of the version stay as they are. `toolloom expand preview`
-    shows what written templates make. Run the same command again to go on after a stop; what was
+    shows what written templates make. Run the same command again to continue after a stop; what was
     added is not added twice: another --seed or --rows adds more. Exit code 1 if there is nothing
     to add.
 
@@ -144,7 +145,7 @@ def rewrite(
     Each request that calls something is told in full, as a situation alone, and by the names of
     categories, tools and APIs. With --seeds and a NAME that is new, a dataset is made of ToolBench
     queries alone. Requests that have instructions already are left alone. Run the same command
-    again to go on after a stop. Exit code 1 if there is nothing to add.
+    again to continue after a stop. Exit code 1 if there is nothing to add.
 
     Example: `toolloom rewrite quickstart --votes 1`
     """
@@ -222,7 +223,7 @@ def preview(
         ),
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, max=100, help="Rows of each template.")] = 3,
-    seed: Annotated[int, typer.Option(help="Values are drawn by it.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the values.")] = 0,
     outputs: Outputs = HERE,
 ) -> None:
     """Check files of templates, and show what they would make: values, and a few rows, checked.

@@ -56,7 +56,7 @@ def export(
     """Write a dataset in a trainer's form, and say what that form cannot hold.
 
     Formats: `trl`, `trl-dpo`, `llamafactory`, `axolotl`, `verl`, `openai`, `hermes`,
-    `api-bank`, `toolllama`, `few-shot`, `all-shot`. Exit code 1 if no sample has a place in it.
+    `api-bank`, `toolllama`, `few-shot`, `all-shot`. Exit code 1 if no sample fits it.
 
     Examples: `toolloom export shop --format trl`,
     `toolloom export shop/1.0.0 --format openai --split train --into shop.jsonl`

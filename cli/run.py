@@ -46,7 +46,7 @@ Address = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
-        help="The running cluster's, for `dask` and `ray`; without it they start one here.",
+        help="Address of a running Dask or Ray cluster; without it one is started here.",
     ),
 ]
 
@@ -57,26 +57,26 @@ Seed = Annotated[
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dataset.")]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="VERSION", help="Version to begin with, not the latest."),
+    typer.Option("--from", metavar="VERSION", help="Version to start from, instead of the latest."),
 ]
 In = Annotated[
     EngineOption,
     typer.Option(
-        help="`prefect` records it in Prefect; `local` does without; or a cluster works on it."
+        help="`prefect` records it in Prefect, `local` does not, `dask` and `ray` use a cluster."
     ),
 ]
 LogJson = Annotated[
     bool,
-    typer.Option("--log-json", help="Progress and log as JSON, an object a line, on stderr."),
+    typer.Option("--log-json", help="Write progress and log to stderr as JSON, one object a line."),
 ]
 LogLevel = Annotated[
     LevelOption | None,
-    typer.Option(help="Least of what is logged: `warning`, or `info` with --log-json."),
+    typer.Option(help="Lowest level that is logged: `warning`, or `info` with --log-json."),
 ]
 
 
 def validate(recipe: RecipePath) -> None:
-    """Check a recipe and all prompts, and say what they amount to. Asks no model.
+    """Check a recipe and all prompts, and print the plan. Asks no model.
 
     Example: `toolloom validate recipes/quickstart.yaml`
     """
@@ -199,9 +199,9 @@ def run(
     log_json: LogJson = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Make the dataset. Run the same command again to go on after a stop; nothing is paid twice.
+    """Make the dataset. Run the same command again to continue after a stop; nothing is paid twice.
 
-    Ends with the line that loads the dataset. Exit code 1 if nothing was accepted, 2 on a mistake
+    Ends with the line that loads the dataset. Exit code 1 if nothing was accepted, 2 on an error
     in the recipe or the set-up.
 
     Example: `toolloom run recipes/quickstart.yaml --engine local`
@@ -377,7 +377,7 @@ def serve(
     """Grow a dataset by a schedule: a deployment on a Prefect server, served until Ctrl-C.
 
     Each run adds what is accepted to the dataset as its next version. It never runs twice at once
-    for one dataset, and one that failed or was killed is gone on with. Without --cron runs are
+    for one dataset, and one that failed or was killed is resumed. Without --cron runs are
     started on the server's page. Needs a server: `prefect server start`, and PREFECT_API_URL.
 
     Example: `toolloom serve recipes/quickstart.yaml --cron "0 2 * * *"`

@@ -168,7 +168,7 @@ def notebook(
     ] = False,
     port: Annotated[
         int | None,
-        typer.Option(min=1, max=65535, help="Port on this machine, not the first free one."),
+        typer.Option(min=1, max=65535, help="Port to listen on, instead of the first free one."),
     ] = None,
 ) -> None:
     """Read in JupyterLab why samples were rejected, and mark which were rightly so. Ctrl-C ends it.

@@ -23,7 +23,7 @@ app = typer.Typer(
 )
 
 WorldFile = Annotated[Path, typer.Argument(metavar="FILE", help="The world's YAML file.")]
-SeedOf = Annotated[int, typer.Option("--seed", metavar="N", help="Of what is drawn.")]
+SeedOf = Annotated[int, typer.Option("--seed", metavar="N", help="Seed for random choices.")]
 
 
 @app.command()
