@@ -7,7 +7,6 @@ random calls find in the whole is for those who can run it: pipeline/worlds/auth
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,15 +19,12 @@ import yaml
 
 from toolloom.agents.ask import Answer, BadAnswer, Job, ask
 from toolloom.agents.drafts import snake
-from toolloom.pipeline.checks.schema import as_dict, first_type
 from toolloom.pipeline.checks.world.reading import MOST, read_world
-from toolloom.pipeline.checks.world.signatures import returns, schema_of
 from toolloom.pipeline.store.documents import Place, WrittenDocument, read_text
 from toolloom.prompts import Prompt, render
-from toolloom.schemas import Api, Domain, JsonObject, Reason, WorldError
+from toolloom.schemas import Domain, JsonObject, Reason, WorldError
 
 OPERATIONS = 10  # of a world: more are not asked for
-TABLES = 6  # of a document, that a question shows
 TOLD = 12  # mistakes of an answer that are told to who wrote it
 Check: TypeAlias = Callable[["Draft"], None]
 """Raises BadAnswer for a draft that cannot be what it should."""
@@ -113,9 +109,9 @@ def _prompt(part: str, domain: Domain, draft: Draft | None = None, **more: Any) 
     return render("world_author", {**nothing, **told, **more})
 
 
-def _tables(draft: Draft, only: Collection[str] = ()) -> str:
+def _tables(draft: Draft) -> str:
     """The entities without the rows that are written out: what an operation is written for."""
-    entities = {n: e for n, e in draft.frame["entities"].items() if not only or n in only}
+    entities = draft.frame["entities"]
     kept = ("key", "called", "fields", "rules")
     shown = {name: {k: spec[k] for k in kept if k in spec} for name, spec in entities.items()}
     return _dumped({"entities": shown})
@@ -238,65 +234,6 @@ def read_operation(text: str, draft: Draft, name: str) -> JsonObject:
     return value
 
 
-def read_documented(text: str, draft: Draft, api: Api) -> JsonObject:
-    """An operation that keeps its document's signature. Raises BadAnswer."""
-    operation = read_operation(text, draft, api.function)
-    operation["about"] = api.description or operation["about"]
-    spec = read_world({**draft.frame, "operations": {api.function: operation}}, lambda *_: None)
-    read = spec["operations"][api.function]
-    told, args = api.properties, read["args"]
-    shown, wanted = _shown(returns(read["shape"])), _shown(api.returns)
-    faults = [f"There is no parameter `{name}`." for name in args if name not in told]
-    faults += [f"The parameter `{name}` is missing." for name in api.required if name not in args]
-    faults += [
-        f"`{name}` is {first_type(told[name])}, and not {first_type(schema_of(kind))}."
-        for name, kind in args.items()
-        if name in told and first_type(schema_of(kind)) != first_type(as_dict(told[name]))
-    ]
-    if wanted and shown - wanted:
-        faults.append(f"The response has no {', '.join(sorted(shown - wanted))}.")
-    if faults:
-        raise BadAnswer(Reason.WORLD_UNSOUND, " ".join(faults))
-    return {**operation, "document": document_of(api)}
-
-
-def _shown(schema: Any) -> frozenset[str]:
-    """The names of what a response holds at first sight."""
-    schema = as_dict(schema)
-    inner = as_dict(schema.get("items")) if first_type(schema) == "array" else schema
-    return frozenset(as_dict(inner.get("properties")))
-
-
-def document_of(api: Api) -> str:
-    """An API's schemas as an operation of a world's file holds them."""
-    told = {"operation": api.source.operation, "parameters": api.parameters}
-    return json.dumps({**told, "returns": api.returns}, ensure_ascii=False)
-
-
-def read_rows(text: str, draft: Draft) -> Draft:
-    """A draft with rows, rules and ranges for its tables. Raises BadAnswer."""
-    document = _document(text)
-    value = _mapping(document)
-    tables = value.get("entities", value)
-    frame = json.loads(json.dumps(draft.frame))
-    for name, told in tables.items() if isinstance(tables, dict) else ():
-        entity = frame["entities"].get(name)
-        if entity is None or not isinstance(told, dict):
-            document.fault((), f"There is no table `{str(name)[:60]}`.")
-            continue
-        entity |= {key: told[key] for key in ("called", "rows", "data", "rules") if key in told}
-        changed = told.get("fields")
-        for column, form in changed.items() if isinstance(changed, dict) else ():
-            if column in entity["fields"]:
-                entity["fields"][column] = form
-    _told(document)
-    filled = replace(draft, frame=frame)
-    start = 0 if "entities" in value else 1
-    read_world(filled.raw(), lambda place, what: document.fault(place[start:], what))
-    _told(document)
-    return filled
-
-
 @dataclass
 class PromiseReader:
     """Reads promises and policies: strictly at first, at last without those that cannot be read."""
@@ -375,49 +312,6 @@ async def operation(domain: Domain, draft: Draft, name: str, job: Job) -> Answer
         job.model,
         prompt,
         lambda text: read_operation(text, draft, name),
-        seed=job.seed,
-        max_tokens=1500,
-    )
-
-
-async def rows(domain: Domain, draft: Draft, job: Job, check: Check) -> Answer[Draft]:
-    """Rows and rules for tables that a document told. Raises NoUsableAnswer."""
-
-    def read(text: str) -> Draft:
-        filled = read_rows(text, draft)
-        check(filled)
-        return filled
-
-    every = json.dumps([draft.operations, draft.promises])
-    used = {name: len(re.findall(rf"\b{name}\b", every)) for name in draft.frame["entities"]}
-    most = sorted(used, key=lambda name: -used[name])[:TABLES]
-    prompt = _prompt("rows", domain, draft, entities=_tables(draft, most))
-    return await ask(job.model, prompt, read, seed=job.seed, max_tokens=6000)
-
-
-async def documented(domain: Domain, draft: Draft, api: Api, job: Job) -> Answer[JsonObject]:
-    """What an operation of a document does; its signature stays. Raises NoUsableAnswer."""
-    first = draft.operations.get(api.function, {})
-    piece = _dumped({name: part for name, part in first.items() if name != "document"})
-    signature = {"parameters": api.parameters, "returns": api.returns}
-    said = f"{api.source.operation} {piece} {' '.join(api.fields)}"
-    named = {n for n in draft.frame["entities"] if re.search(rf"\b{n[:-1]}", said)}
-    held = list(draft.frame["entities"].items())
-    near = {n for n, e in held if any(f"-> {t}" in str(e.get("fields")) for t in named)}
-    only = [n for n, _ in held if n in named] + [n for n, _ in held if n in near - named]
-    prompt = _prompt(
-        "operation",
-        domain,
-        draft,
-        name=api.function,
-        piece=piece if first else "",
-        entities=_tables(draft, only[:TABLES]),
-        apis=f"{api.source.operation}: {api.description}\n{_dumped(signature)}",
-    )
-    return await ask(
-        job.model,
-        prompt,
-        lambda text: read_documented(text, draft, api),
         seed=job.seed,
         max_tokens=1500,
     )

@@ -137,7 +137,6 @@ for panel, commands in PANELS.items():
 for name, group, panel in GROUPS:
     app.add_typer(group, name=name, rich_help_panel=panel)
 world.app.command()(author.write)
-world.app.command()(author.infer)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The commands that make worlds: of a domain, and behind an API's document."""
+"""The command that has a world written for a domain."""
 
 from __future__ import annotations
 
@@ -50,66 +50,19 @@ def write(
     async def work(job: Job) -> Any:
         return await write_world(Domain(category="", name=about), job, complain)
 
-    made = asyncio.run(_asked(about, _author(recipe, needed=True), seed, outputs, work))
+    made = asyncio.run(_asked(about, _author(recipe), seed, outputs, work))
     name = made.world.name if made.world else "none"
     path = to or outputs / "worlds" / f"{name}.yaml"
     _report(made, path)
 
 
-def infer(
-    source: Annotated[str, typer.Argument(metavar="DOCUMENT", help="An OpenAPI document.")],
-    recipe: Annotated[
-        Path | None,
-        typer.Option(metavar="RECIPE", help="Whose API agent writes more; a capable model."),
-    ] = None,
-    to: To = None,
-    seed: SeedOf = 0,
-    outputs: Outputs = HERE,
-) -> None:
-    """Infer a world behind an API's document: tables, operations and promises.
-
-    Paths, methods and schemas tell which records there are, and which operations find, list, make,
-    change and delete them; names, parameters and responses stay those of the document. Operations
-    of which they tell too little are listed with the reason, and are no part of the world. Data
-    and rules are what a document does not tell: edit the file, or give a recipe whose API agent
-    takes it as a first draft. `worlds: {infer: true}` does the same in a run. Exit code 1 if
-    nothing can be inferred.
-
-    Example: `toolloom world infer petstore.yaml`
-    """
-    import asyncio
-
-    from toolloom.agents.ask import Job
-    from toolloom.pipeline.apis.sources import imported
-    from toolloom.pipeline.render.section import Section
-    from toolloom.pipeline.worlds.authoring import infer_world
-    from toolloom.schemas import Api, ApiSource, NothingFound
-
-    plan = _author(recipe)
-    items, _ = imported(ApiSource(path=source))
-    apis = [item for item in items if isinstance(item, Api)]
-    documents = {api.source.reference for api in apis if api.source.kind == "openapi"}
-    if len(documents) != 1:
-        raise NothingFound(f"{source}: holds {len(documents)} OpenAPI documents; name one.")
-
-    async def work(job: Job) -> Any:
-        return await infer_world(apis, job, complain, asks=recipe is not None)
-
-    made = asyncio.run(_asked(source, plan, seed, outputs, work))
-    if made.left:
-        rows = [(name, f"{why}.") for name, why in made.left.items()]
-        say([Section("Not in the world", ("operation", "because"), rows)])
-    name = made.world.name if made.world else Path(source).stem
-    _report(made, to or outputs / "worlds" / f"{name}.yaml", len(apis))
-
-
-def _author(recipe: Path | None, needed: bool = False) -> Any:
+def _author(recipe: Path | None) -> Any:
     """The recipe whose API agent writes worlds. Raises RecipeError if its model is no author."""
     from toolloom.schemas import RecipeError, load_recipe, parse_recipe
 
     plan = load_recipe(recipe) if recipe else parse_recipe({"name": "world"}, "no recipe")
     endpoint = plan.endpoint("api")
-    if (needed or recipe) and (endpoint.small or endpoint.absent):
+    if endpoint.small or endpoint.absent:
         raise RecipeError(
             "A world is written by a capable model, and "
             f"{'the recipe names none' if recipe else 'the embedded one is small'}. Give a recipe "
@@ -129,8 +82,8 @@ async def _asked(record: str, recipe: Any, seed: int, outputs: Path, work: Any) 
         return await work(Job("worlds", "api", record, seed, model))
 
 
-def _report(made: Any, path: Path, document: int = 0) -> None:
-    """Write what came of a domain, or of a document with so many operations, and tell it."""
+def _report(made: Any, path: Path) -> None:
+    """Write what came of a domain, and tell it."""
     from toolloom.pipeline.render.section import Section
     from toolloom.pipeline.store.files import record_line, replacing
     from toolloom.pipeline.worlds.mutation import score
@@ -144,33 +97,27 @@ def _report(made: Any, path: Path, document: int = 0) -> None:
             file.write(b"".join(map(record_line, made.outcome.rejected)))
     usage = made.costs.usage
     held = len(made.world.spec["operations"]) if made.world else 0
-    rows: list[list[Any]] = [["operations", f"{held} of {document}" if document else held]]
-    rows += (
-        [
-            ["operations asked for", made.asked],
-            ["read at once", made.at_once],
-            ["mended after random calls", len(made.mended)],
-            ["dropped", len(made.dropped)],
-            ["requests", usage.requests],
-            ["prompt tokens", usage.prompt_tokens],
-            ["completion tokens", usage.completion_tokens],
-        ]
-        if usage.requests
-        else []
-    )
+    rows: list[list[Any]] = [
+        ["operations", held],
+        ["operations asked for", made.asked],
+        ["read at once", made.at_once],
+        ["mended after random calls", len(made.mended)],
+        ["dropped", len(made.dropped)],
+        ["requests", usage.requests],
+        ["prompt tokens", usage.prompt_tokens],
+        ["completion tokens", usage.completion_tokens],
+    ]
     if made.world:
         complain(f"{made.world.name}: planted faults")
         rows.append(["share of planted faults found", f"{score(made.world.spec).share:.2f}"])
-    if made.world or usage.requests:
-        say([Section(made.world.name if made.world else "No world", ("", ""), rows)])
+    say([Section(made.world.name if made.world else "No world", ("", ""), rows)])
     for name, why in made.dropped.items():
         say(f"{name} is dropped: {why}")
     if made.outcome.rejected:
         say(f"What was dropped stands with all answers in {left}.")
     if not made.world:
         last = made.outcome.rejected[-1]
-        why = last.detail if usage.requests else "nothing tells what an operation does"
-        complain(f"No world: {last.reason}: {why}")
+        complain(f"No world: {last.reason}: {last.detail}")
         raise typer.Exit(NOTHING_ACCEPTED)
     with replacing(path) as file:
         file.write(made.world.text.encode())

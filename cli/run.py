@@ -321,14 +321,11 @@ def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -
 
 def end(made: Made, outputs: Path, advice: str = "") -> None:
     """Print what a run came to. Ends with exit code 1 if nothing was accepted."""
-    from toolloom.pipeline.dataset.plays import behind, world_json
     from toolloom.pipeline.pages.sections import summary_sections
     from toolloom.pipeline.store.run_folder import RunFolder
 
     say(summary_sections(made.summary))
-    folder = RunFolder(Path(made.summary.path))
-    tell_templates(folder)
-    say(*(behind(world_json(world)) for world in folder.worlds() if world.get("source")))
+    tell_templates(RunFolder(Path(made.summary.path)))
     if made.published is None:
         where = "" if outputs == HERE else f" --outputs {outputs}"
         command = f"toolloom rejected {made.summary.run}{where}"

@@ -354,11 +354,7 @@ def _beside(
         return Flow(rows, wanted if stage.name == "expanded" else rows)
     if stage.writes is World:
         flow, named = Flow(), bool(recipe.worlds and recipe.worlds.use)
-        documents = len(recipe.apis.sources) if recipe.infers_worlds else 0
-        subjects = {
-            NeedShape(WorldPlan.__name__): float(named),
-            NeedShape(ApiSource.__name__): float(documents),
-        }
+        subjects = {NeedShape(WorldPlan.__name__): float(named)}
         if recipe.writes_worlds:
             subjects[NeedShape(Domain.__name__)] = found["domains"].accepted
         _sent(flow, subjects, stage, sample)

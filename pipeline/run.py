@@ -117,7 +117,7 @@ async def run(
             gateway = Gateway(where, prices=recipe.prices, budget=recipe.budget, run=recipe.run_id)
             async with gateway, AsyncExitStack() as stack:
                 watch.opened(gateway.stats)
-                known = folder.worlds if start or recipe.makes_worlds else tuple
+                known = folder.worlds if start or recipe.writes_worlds else tuple
                 context = Context.of(recipe, gateway, known)
                 clusters: list[Cluster] = []
 
@@ -168,7 +168,7 @@ async def make_dataset(
         cache=cache,
         engine=engine,
     )
-    if recipe.makes_worlds and recipe.regenerate is None:
+    if recipe.writes_worlds and recipe.regenerate is None:
         keep(RunFolder(Path(summary.path)).worlds(), outputs)
     if not summary.counts.made:
         return Made(summary, None)

@@ -40,7 +40,6 @@ from toolloom.pipeline.worlds.staging import (
     offer_world,
     settle_worlds,
     take_worlds,
-    uncovered,
     wants_worlds,
     worlds_of,
 )
@@ -112,9 +111,8 @@ def settle_domains(found: Sequence[Domain]) -> Outcome:
 
 def feed_apis(given: StageInput) -> Iterator[Record]:
     """What APIs come of: the recipe's sources of real ones, worlds, then the domains."""
-    worlds = worlds_of(given)
-    yield from (uncovered(source, worlds) for source in given.recipe.apis.sources)
-    yield from worlds
+    yield from given.recipe.apis.sources
+    yield from worlds_of(given)
     if not given.recipe.writes_worlds:
         yield from given.records()
 

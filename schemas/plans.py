@@ -104,12 +104,6 @@ class WorldPlan(Record):
         default=(),
         description="Worlds that ship, by name or `all` of them, or paths of YAML files.",
     )
-    infer: bool = Field(
-        default=False,
-        exclude_if=lambda value: not value,
-        description="Whether a world is inferred behind the APIs of each of `apis.sources`, as far "
-        "as paths and schemas tell; the others stay simulated.",
-    )
     rows: int | None = Field(
         default=None,
         ge=1,

@@ -95,16 +95,6 @@ class Recipe(Record):
         return bool(self.apis.domains) and self.apis.worlds is not False and not self._no_author
 
     @property
-    def infers_worlds(self) -> bool:
-        """Whether there are worlds behind its documents."""
-        return bool(self.worlds and self.worlds.infer)
-
-    @property
-    def makes_worlds(self) -> bool:
-        """Whether worlds are made in its run, which nothing else holds."""
-        return self.writes_worlds or self.infers_worlds
-
-    @property
     def _no_author(self) -> str:
         """Why no model of the recipe can write worlds and the words in them, if so."""
         if self.languages != ("English",):
@@ -147,12 +137,7 @@ class Recipe(Record):
             raise ValueError(
                 "`apis.domains` must be above 0 where there are neither `apis.sources` nor `worlds`"
             )
-        if self.infers_worlds:
-            if not self.apis.sources:
-                raise ValueError("`worlds.infer` needs documents among `apis.sources`")
-            if why := self._no_writer("query"):
-                raise ValueError(f"`worlds.infer` cannot be true: {why}")
-        elif self.worlds and not self.worlds.use and not self.writes_worlds:
+        if self.worlds and not self.worlds.use and not self.writes_worlds:
             raise ValueError("`worlds.use` names no world, and none is written for `apis.domains`")
         if self.apis.worlds and self._no_author:
             raise ValueError(f"`apis.worlds` cannot be true: {self._no_author}")

@@ -25,17 +25,7 @@ class World(Record):
     text: str = Field(
         default="",
         exclude_if=lambda value: not value,
-        description="Its YAML file, if the API agent wrote it or a document told it.",
-    )
-    source: str = Field(
-        default="",
-        exclude_if=lambda value: not value,
-        description="The document that it was inferred from, as its APIs name it.",
-    )
-    described: int = Field(
-        default=0,
-        exclude_if=lambda value: not value,
-        description="Operations of that document; those that the world lacks are simulated.",
+        description="Its YAML file, if the API agent wrote it.",
     )
     provenance: tuple[Provenance, ...] = Field(default=(), description="How it was chosen.")
 

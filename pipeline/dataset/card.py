@@ -23,7 +23,7 @@ from toolloom.pipeline.dataset.figures import (
     instructions_of,
     ranked,
 )
-from toolloom.pipeline.dataset.plays import behind, worlds_told
+from toolloom.pipeline.dataset.plays import worlds_told
 from toolloom.pipeline.dataset.report import API_BANK, KINDS, Counts
 from toolloom.pipeline.render.markdown import cell, table
 from toolloom.pipeline.render.plots import BAD, Plot, svg
@@ -233,7 +233,6 @@ def _worlds(manifest: JsonObject) -> Iterator[str]:
         "How alike rows are is the share of their words that two have in common, its mean over a "
         "sample: of two rows of one script, and of two scripts."
     )
-    yield from filter(None, map(behind, manifest["worlds"]["known"]))
     for world in worlds:
         if world.dry:
             named = ", ".join(f"«{cell(script)}»" for script in world.dry[:NAMED])

@@ -39,21 +39,7 @@ def world_json(record: JsonObject) -> JsonObject:
         "policies": len(spec["policies"]),
         # As those who read scripts name them: one without a name has its number.
         "scripts": [str(each.get("name", place)) for place, each in enumerate(scripts, 1)],
-        **{name: record[name] for name in ("source", "described") if record.get(name)},
     }
-
-
-def behind(world: JsonObject) -> str:
-    """Which operations of a document play in a world that was inferred from it; of a world as a run
-    or a manifest has it. Nothing of any other."""
-    if not world.get("source"):
-        return ""
-    held, every = world["operations"], world["described"]
-    count = held if isinstance(held, int) else len(held)
-    left = every - count
-    rest = f"; {left} {'is' if left == 1 else 'are'} simulated" if left else ""
-    played = f"{count} of {every} operations of {world['source']} play in the world {world['name']}"
-    return f"{played}{rest}."
 
 
 class PlayCounts:

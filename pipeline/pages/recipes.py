@@ -110,8 +110,7 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
         rows = counted(expect_rows(recipe), "dialogue")
         own = domains if recipe.writes_worlds and not drawn else ""
         few = "" if own else f", at most {recipe.played.per_script} from each script,"
-        behind = " that are inferred behind its documents" if recipe.infers_worlds else ""
-        wanted.append(f"{own}{rows} in worlds{behind}{few}")
+        wanted.append(f"{own}{rows} in worlds{few}")
     votes = 0 if recipe.endpoint("tester").absent else recipe.tester.votes
     plan = (
         f"{' and '.join(wanted)} with {counted(queries.distractors, 'distractor')}, in shards of "

@@ -10,21 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, zip_longest
-from pathlib import Path
 
 from toolloom.agents import author
 from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer
 from toolloom.agents.author import Draft
-from toolloom.agents.drafts import snake
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.inference import infer
 from toolloom.pipeline.worlds.soundness import Soundness, examine
 from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
 from toolloom.schemas import (
-    Api,
     Domain,
     JsonObject,
     Outcome,
@@ -54,7 +49,6 @@ class Authored:
     at_once: int = 0  # of these, read at the first answer
     mended: list[str] = field(default_factory=list)  # after what random calls found
     dropped: dict[str, str] = field(default_factory=dict)  # operations, and why
-    left: dict[str, str] = field(default_factory=dict)  # of a document: what could not be inferred
     costs: Costs = field(default_factory=Costs)
 
     @property
@@ -65,18 +59,6 @@ class Authored:
 
 def silent(_: str) -> None:
     """Tells nobody."""
-
-
-async def infer_world(
-    apis: Sequence[Api], job: Job, note: Note = silent, asks: bool = False
-) -> Authored:
-    """A world behind the APIs of a document, as far as it tells; what it does not is `left`.
-
-    If it `asks`, the API agent takes that as its first draft: it writes rows, rules, and what
-    operations do of which the document tells too little, their signatures unchanged. Errors of the
-    endpoint itself pass through.
-    """
-    return await _Inferring(apis, job, note, asks).run()
 
 
 async def write_world(domain: Domain, job: Job, note: Note = silent) -> Authored:
@@ -109,10 +91,6 @@ def _drawable(draft: Draft) -> None:
 class _Authoring:
     """A world on its way."""
 
-    fewest = FEWEST
-    must_change = True  # whether one of its operations has to
-    source, described = "", 0  # the document that it is inferred from, and its operations
-
     def __init__(self, domain: Domain, job: Job, note: Note) -> None:
         self.domain, self.job, self.note = domain, job, note
         self.made = Authored(Outcome())
@@ -127,7 +105,7 @@ class _Authoring:
         self.made.costs.book(answer.costs)
         draft = answer.value
         await self._operations(draft)
-        if len(draft.operations) >= self.fewest:
+        if len(draft.operations) >= FEWEST:
             await self._promises(draft)
             found = await self._examined(draft)
             if ailing := self._ailing(draft, found):
@@ -210,7 +188,7 @@ class _Authoring:
 
     async def _parted(self, draft: Draft) -> None:
         """Drop what still fails, until the rest stands."""
-        while len(draft.operations) >= self.fewest:
+        while len(draft.operations) >= FEWEST:
             ailing = self._ailing(draft, await self._examined(draft))
             if not ailing:
                 return
@@ -240,11 +218,10 @@ class _Authoring:
         """The world, if enough of it is left."""
         spec = _spec(draft)
         changing = [n for n, o in Machine(spec).operations.items() if o.changes]
-        if len(draft.operations) < self.fewest or (self.must_change and not changing):
+        if len(draft.operations) < FEWEST or not changing:
             reasons = [each.reason for each in self.rejected] or [Reason.WORLD_UNSOUND]
-            why = {**self.made.left, **self.made.dropped}.items()
             detail = f"{len(draft.operations)} operations are left: " + "; ".join(
-                f"{name}: {what}" for name, what in why
+                f"{name}: {what}" for name, what in self.made.dropped.items()
             )
             return self._given_up(max(reasons, key=reasons.count), detail, Costs())
         world = World(
@@ -254,11 +231,7 @@ class _Authoring:
             about=spec["about"],
             spec=spec,
             text=draft.text(),
-            source=self.source,
-            described=self.described,
-            provenance=self.job.provenance(
-                self.made.costs, [] if self.source else [self.domain.id]
-            ),
+            provenance=self.job.provenance(self.made.costs, [self.domain.id]),
         )
         self.made.outcome = Outcome((world,), tuple(self.rejected))
         return self.made
@@ -268,78 +241,3 @@ class _Authoring:
         why = NoUsableAnswer(reason, detail, self.made.costs)
         self.made.outcome = Outcome((), (*self.rejected, self.job.reject(self.domain, why)))
         return self.made
-
-
-class _Inferring(_Authoring):
-    """A world behind a document's APIs: a reading one is a world too, and few operations are."""
-
-    fewest, must_change = 1, False
-
-    def __init__(self, apis: Sequence[Api], job: Job, note: Note, asks: bool) -> None:
-        first = apis[0]
-        self.source, self.asks = first.source.reference, asks
-        self.apis, self.described = {api.function: api for api in apis}, len(apis)
-        name = snake(Path(self.source).stem) or snake(first.tool) or "document"
-        domain = Domain(category=first.category, name=name[:40], description=first.tool)
-        super().__init__(domain, job, note)
-
-    async def run(self) -> Authored:
-        self.note(f"{self.domain.name}: paths and schemas")
-        found = infer(list(self.apis.values()), self.domain.name)
-        draft, self.made.left = found.draft, found.left
-        if draft.operations:
-            await self._parted(draft)
-        if draft.operations and self.asks:
-            draft = await self._filled(draft)
-            asked = await self._documented(draft)
-            await self._promised(draft, asked)
-            if ailing := self._ailing(draft, await self._examined(draft)):
-                await self._mended(draft, ailing)
-                await self._parted(draft)
-        return await self._settled(draft)
-
-    async def _filled(self, draft: Draft) -> Draft:
-        """With rows that a model wrote, if they can be read and drawn from."""
-        self.note(f"{self.domain.name}: rows")
-        try:
-            answer = await author.rows(self.domain, draft, self._job("rows"), _drawable)
-        except NoUsableAnswer as why:
-            self.rejected.append(self.job.reject(self.domain, why))
-            self.made.costs.book(why.costs)
-            return draft
-        self.made.costs.book(answer.costs)
-        return answer.value
-
-    async def _documented(self, draft: Draft) -> list[str]:
-        """Have operations written, by turns one that changes something and one that the document
-        left open. One that cannot be read stays as it was."""
-        changing = [n for n, o in Machine(_spec(draft)).operations.items() if o.changes]
-        written = list[str]()
-        draft.plan = {n: api.description[:120] for n, api in self.apis.items() if n in changing}
-        by_turns = chain.from_iterable(zip_longest(changing, list(self.made.left)))
-        for name in [*filter(None, by_turns)][: author.OPERATIONS]:
-            if not self._can_ask(SPARED):
-                break
-            self.note(f"{self.domain.name}: {name}")
-            self.made.asked += 1
-            job = self._job(name)
-            try:
-                answer = await author.documented(self.domain, draft, self.apis[name], job)
-            except NoUsableAnswer as why:
-                record = {"world": self.domain.name, "operation": name}
-                self.rejected.append(self.job.reject(record, why))
-                self.made.costs.book(why.costs)
-                continue
-            self.made.costs.book(answer.costs)
-            self.made.at_once += answer.costs.usage.requests == 1
-            draft.operations[name] = answer.value
-            self.made.left.pop(name, None)
-            written.append(name)
-        return written
-
-    async def _promised(self, draft: Draft, written: Sequence[str]) -> None:
-        """Promises of what was written, from the documentation alone; the others have theirs."""
-        if written:
-            kept = draft.promises
-            await self._promises(draft, written)
-            draft.promises = {**kept, **draft.promises}

@@ -114,15 +114,14 @@ def apis_of(world: World) -> Iterator[Api]:
     for name, spec in world.spec["operations"].items():
         errors = ", ".join(spec["errors"])
         told = f" {ERROR_TEXT.format(errors)}" if errors else ""
-        document = spec.get("document") or {}
         yield Api(
             category=world.category,
             tool=world.tool,
             name=name,
             function=name,
             description=f"{spec['about']}{told}",
-            parameters=document.get("parameters") or parameters(spec["args"]),
-            returns=document.get("returns") if document else returns(spec["shape"]),
+            parameters=parameters(spec["args"]),
+            returns=returns(spec["shape"]),
             source=Source(kind="world", reference=world.name, operation=name),
         )
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 
 from toolloom.agents import api, domain
 from toolloom.agents.wording import duplicate
-from toolloom.pipeline.apis.sources import imported, shown
 from toolloom.pipeline.stage import Context, StageInput, job_of
-from toolloom.pipeline.worlds.authoring import infer_world, write_world
+from toolloom.pipeline.worlds.authoring import write_world
 from toolloom.pipeline.worlds.needs import written_by_model
 from toolloom.pipeline.worlds.shelf import apis_of, named_worlds, names, world_of
 from toolloom.schemas import (
-    Api,
-    ApiSource,
     Domain,
     Outcome,
     Recipe,
@@ -48,41 +44,22 @@ def check_worlds(recipe: Recipe) -> None:
         )
 
 
-def feed_worlds(given: StageInput) -> Iterator[WorldPlan | ApiSource | Domain]:
-    """What worlds come of: the recipe's list of them, its documents, then the domains."""
+def feed_worlds(given: StageInput) -> Iterator[WorldPlan | Domain]:
+    """What worlds come of: the recipe's list of them, then the domains."""
     plan = given.recipe.worlds
     if plan and plan.use:
         yield plan
-    if given.recipe.infers_worlds:
-        yield from given.recipe.apis.sources
     if given.recipe.writes_worlds:
         yield from given.records()
 
 
 def expect_worlds(recipe: Recipe, domains: int) -> int:
     named = bool(recipe.worlds and recipe.worlds.use)
-    documents = len(recipe.apis.sources) if recipe.infers_worlds else 0
-    return named + documents + (domains if recipe.writes_worlds else 0)
+    return named + (domains if recipe.writes_worlds else 0)
 
 
-async def take_worlds(subject: WorldPlan | ApiSource | Domain, context: Context) -> Outcome:
-    """The recipe's worlds, in the order in which they have their turn, those behind a source's
-    documents, or one that the API agent writes for a domain."""
-    if isinstance(subject, ApiSource):
-        items, _ = await asyncio.to_thread(imported, subject)
-        documents: dict[str, list[Api]] = {}
-        for item in items:
-            if isinstance(item, Api) and item.source.kind == "openapi":
-                documents.setdefault(item.source.reference, []).append(item)
-        job = job_of(context, "worlds", "api", shown(subject))
-        endpoint = context.recipe.endpoint("api")
-        asks = not (endpoint.small or endpoint.absent)
-        several = [await infer_world(apis, job, asks=asks) for apis in documents.values()]
-        found = [each.outcome for each in several]
-        return Outcome(
-            tuple(world for each in found for world in each.accepted),
-            tuple(left for each in found for left in each.rejected),
-        )
+async def take_worlds(subject: WorldPlan | Domain, context: Context) -> Outcome:
+    """The recipe's worlds, or one that the API agent writes for a domain."""
     if isinstance(subject, Domain):
         made = await write_world(subject, job_of(context, "worlds", "api", subject.id))
         return made.outcome
@@ -100,17 +77,6 @@ def settle_worlds(found: Sequence[World]) -> Outcome:
         else:
             kept[each.name] = each
     return Outcome(tuple(kept.values()), tuple(rejected))
-
-
-def uncovered(source: ApiSource, worlds: Sequence[World]) -> ApiSource:
-    """A source without what plays in worlds that were inferred from it."""
-    held = {name for world in worlds if world.source for name in world.spec["operations"]}
-    if not held:
-        return source
-    theirs = {world.source for world in worlds}
-    own = [item for item in imported(source)[0] if isinstance(item, Api)]
-    covered = [a.function for a in own if a.source.reference in theirs and a.function in held]
-    return source.model_copy(update={"without": tuple(covered)})
 
 
 def worlds_of(given: StageInput) -> list[World]:

@@ -18,7 +18,6 @@ from toolloom.llm import FakeServer
 SHOP = Path(__file__).parents[2] / "recipes" / "worlds" / "shop.yaml"
 SHIPPED = sorted(path for path in SHOP.parent.glob("*.yaml") if "scripts" not in path.name)
 LIBRARY = Path(__file__).parents[1] / "support" / "library.yaml"
-SHELTER = LIBRARY.with_name("shelter.yaml")
 
 
 @pytest.mark.slow
@@ -157,45 +156,3 @@ def test_a_small_model_writes_no_world() -> None:
     """The embedded one is told apart before anything is asked."""
     result = call("world", "write", "a city library")
     assert result.exit_code == 2 and "--recipe" in result.output
-
-
-def test_a_world_is_inferred_behind_a_document(tmp_path: Path) -> None:
-    """Without a model; what the document leaves open is listed, and the file can be played in."""
-    result = call("world", "infer", SHELTER, "--outputs", tmp_path)
-    assert result.exit_code == 0, result.output
-    told = " ".join(result.output.split())
-    assert "operations 11 of 12" in told and "weather its response has no fields" in told
-    file = tmp_path / "worlds" / "shelter.yaml"
-    assert call("world", "check", file, "--no-mutants").exit_code == 0
-    played = CliRunner().invoke(app, ["world", "play", str(file)], input="listPets limit=2\n\n")
-    assert "✓" in played.output
-    file.write_text(file.read_text() + "# mine\n")
-    again = call("world", "infer", SHELTER, "--outputs", tmp_path)
-    assert again.exit_code == 2 and "is another" in again.output
-
-
-NO_SCHEMA = """
-openapi: 3.0.3
-info: {title: x, version: "1"}
-paths: {/a: {get: {operationId: getA, responses: {"200": {description: ok}}}}}
-"""
-
-
-def test_a_document_that_tells_nothing_is_no_world(tmp_path: Path) -> None:
-    """Exit code 1, and what was found out is kept; what is no document, or several, is code 2."""
-    (tmp_path / "plain.yaml").write_text(NO_SCHEMA)
-    result = call("world", "infer", tmp_path / "plain.yaml", "--outputs", tmp_path)
-    assert result.exit_code == 1 and "nothing tells what an operation does" in result.output
-    (left,) = (tmp_path / "worlds").iterdir()
-    assert left.name == "plain.rejected.jsonl" and "no fields" in left.read_text()
-    (tmp_path / "two").mkdir()
-    for name in ("a.yaml", "b.yaml"):
-        (tmp_path / "two" / name).write_text(NO_SCHEMA)
-    (tmp_path / "small.yaml").write_text("name: small\n")
-    for arguments, says in (
-        ((tmp_path / "two",), "holds 2 OpenAPI documents"),
-        ((tmp_path / "none.yaml",), "There is no"),
-        ((SHELTER, "--recipe", tmp_path / "small.yaml"), "a capable model"),
-    ):
-        result = call("world", "infer", *arguments, "--outputs", tmp_path)
-        assert result.exit_code == 2 and says in result.output

@@ -7,15 +7,11 @@ all of them at once. docs/worlds.md is the page for those who write worlds.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
-
-from jsonschema import Draft202012Validator, FormatChecker
-from jsonschema.exceptions import SchemaError
 
 from toolloom.pipeline.checks.world import grammar, kinds
 from toolloom.pipeline.checks.world.grammar import NameScope
@@ -57,7 +53,7 @@ _KEYS = {
     | {"policies", "promises"},
     "entity": {"key", "noun", "called", "rows", "fields", "data", "rules", "likely", "rising"}
     | {"views"},
-    "operation": {"about", "sought", "args", "steps", "returns", "document"},
+    "operation": {"about", "sought", "args", "steps", "returns"},
     "policy": {"says", "calls", "must", "first", "same", "once", "one", "consent", "words"},
     "promise": {"effects", "only_if", "after", "shows"},
 }
@@ -502,24 +498,10 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
         "shape": shape,
         "errors": errors,
     }
-    if spec.get("document") is not None:
-        operation["document"] = reader.told((*place, "document"), _documented, spec["document"])
     where = (*place, "sought")
     if sought := reader.listing(spec.get("sought"), where):
         operation["sought"] = [reader.text(words, (*where, at)) for at, words in enumerate(sought)]
     return operation, scope
-
-
-def _documented(raw: Any) -> dict[str, Any]:
-    """The schemas that an API document gives an operation, as JSON. Raises Mistake."""
-    try:
-        found = json.loads(raw)
-        for schema in (found["parameters"], found.get("returns")):
-            legal = True if schema is None else schema
-            Draft202012Validator.check_schema(legal, format_checker=FormatChecker(()))
-    except (ValueError, TypeError, KeyError, SchemaError) as error:
-        raise Mistake("`document` is JSON with `parameters` and `returns`.") from error
-    return {name: found.get(name) for name in ("operation", "parameters", "returns")}
 
 
 def _one_by_one(raw: list[Any]) -> Iterator[tuple[int, Any]]:
