@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
-from toolloom.agents.choice import choose
+from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, shape
 from toolloom.agents.drafts import build, snake
 from toolloom.agents.wording import keep_new
 from toolloom.prompts import Prompt, render
-from toolloom.schemas import Api, Domain, JsonObject, Outcome, Rejected, World
+from toolloom.schemas import Api, Domain, JsonObject, Outcome, Rejected
 from toolloom.schemas.api import PublicApi
 
 _TEXT: JsonObject = {"type": "string"}
@@ -94,18 +93,3 @@ async def run(domain: Domain, job: Job, *, count: int, examples: Sequence[Public
     rejected: list[Rejected] = []
     keep_new(job, domain, answer.value, answer.costs, kept, rejected)
     return Outcome(tuple(kept), tuple(rejected))
-
-
-async def offer(world: World, apis: Iterable[Api], others: Sequence[World], job: Job) -> Outcome:
-    """A world's operations as APIs, and the world whose operations stand beside them: any may, a
-    small model chooses which. They are of one collection with it."""
-    costs, beside = Costs(), ""
-    if others:
-        offered = [f"{other.category}: {other.about}" for other in others]
-        what = f"Besides this, what do people use? {world.about}"
-        picked = await choose(job, what, offered)
-        costs, beside = picked.costs, others[picked.value].name
-    provenance = job.provenance(costs, [world.name])
-    collections = (world.name, *([beside] if beside else []))
-    made = {"collections": collections, "provenance": provenance}
-    return Outcome(tuple(api.model_copy(update=made) for api in apis))

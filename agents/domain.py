@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
-from toolloom.agents.choice import choose
+from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, one, shape
 from toolloom.agents.wording import keep_new
 from toolloom.prompts import Prompt, render
-from toolloom.schemas import Brief, Domain, JsonObject, Outcome, Reason, Rejected, World, seed_for
+from toolloom.schemas import Brief, Domain, JsonObject, Outcome, Reason, Rejected, seed_for
 
 ROUND = 20  # domains asked for at once; more, and models begin to repeat themselves
 SPARE = 2  # rounds beyond those needed, to make up for near-duplicates
@@ -75,18 +74,3 @@ async def run(brief: Brief, job: Job) -> Outcome:
             continue
         keep_new(turn, brief, answer.value, answer.costs, kept, rejected)
     return Outcome(tuple(kept), tuple(rejected))
-
-
-async def order(worlds: Sequence[World], job: Job) -> Outcome:
-    """Worlds in the order in which dialogues are drawn in them: as a small model chooses, else as
-    they stand."""
-    left, chosen, costs = list(worlds), list[World](), Costs()
-    while len(left) > 1 and job.model.endpoint.small:
-        offered = [f"{world.category}: {world.about}" for world in left]
-        picked = await choose(job, "Which of these do people need more often?", offered, len(left))
-        costs.book(picked.costs)
-        chosen.append(left.pop(picked.value))
-    provenance = job.provenance(costs)
-    return Outcome(
-        tuple(world.model_copy(update={"provenance": provenance}) for world in (*chosen, *left))
-    )

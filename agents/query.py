@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-from toolloom.agents.ask import Answer, BadAnswer, Job, NoUsableAnswer, ask
-from toolloom.agents.story import first_words
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask
 from toolloom.agents.telling import tell
-from toolloom.agents.wording import Fact, facts, read_request
+from toolloom.agents.wording import Fact, drawn, facts, read_request
 from toolloom.pipeline.checks.grounding import mentions
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import Api, Need, Outcome, Query, Reason
@@ -64,9 +63,7 @@ def read(text: str, need: Need) -> str:
 
 
 async def word(need: Need, job: Job) -> Answer[str]:
-    """The first turn; in a world one that is written. Raises NoUsableAnswer."""
-    if need.setting:
-        return await first_words(need, job)
+    """The first turn. Raises NoUsableAnswer."""
     return await ask(
         job.model,
         question(need),
@@ -80,12 +77,14 @@ async def run(need: Need, job: Job) -> Outcome:
     """The need as a query, or rejected with what its words lack."""
     fields = {name: getattr(need, name) for name in Need.model_fields}
     try:
-        if need.setting and not need.setting.story[0].words:
+        if need.setting is None:
+            answer = await word(need, job)
+        elif words := need.setting.story[0].words:  # they are written
+            answer = Answer(drawn(words, job.seed, 0), Costs())
+        else:
             told = await tell(need, need.setting, moment(need.now), job)
             fields["setting"] = need.setting.model_copy(update={"story": told.value})
             answer = Answer(told.value[0].words[0], told.costs)
-        else:
-            answer = await word(need, job)
     except NoUsableAnswer as why:
         return Outcome(rejected=(job.reject(need, why),))
     parents = [api.id for api in need.needed]

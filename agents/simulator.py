@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from toolloom.agents import story
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
 from toolloom.agents.query import goals, moment, withheld
 from toolloom.agents.wording import Fact, read_request, transcript
@@ -70,9 +69,6 @@ class DialogueInProgress:
 
 async def run(query: Query, job: Job, environment: Environment) -> Outcome:
     """Play a query to its end. The dialogue is accepted as it is; the tester judges it."""
-    if query.setting:
-        parts = (environment.executor, environment.search, environment.shorten)
-        return await story.play(query, job, system_turn(query), *parts)
     opening = [system_turn(query), Message(role="user", content=query.text)]
     play = DialogueInProgress(query, job, opening)
     try:

@@ -14,7 +14,6 @@ from typing import Any
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, settled, shape
 from toolloom.agents.query import moment
-from toolloom.agents.story import settle
 from toolloom.agents.wording import transcript
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
@@ -128,19 +127,16 @@ async def run(
 
     `replay` runs the calls that were really executed from a fresh state and tells which results
     do not repeat. `world`: the one that the dialogue plays in. Where no model is there, or one so
-    small that its verdict would be chance, nobody votes on it: it chooses the words of a turn of
-    which several are right.
+    small that its verdict would be chance, nobody votes on it.
     """
-    chosen = await settle(dialogue, job)
-    dialogue, costs = chosen.value, chosen.costs
     findings = inspect(dialogue, world=world) or tuple(await replay(dialogue))
     if findings:
-        return Outcome(rejected=(job.reject(dialogue, findings, costs),))
+        return Outcome(rejected=(job.reject(dialogue, findings),))
     if world and (job.model.endpoint.small or job.model.endpoint.absent):
         votes = 0
     # All votes are waited for, so that order of arrival cannot show.
     cast = await asyncio.gather(*(settled(vote(dialogue, job, n)) for n in range(votes)))
-    costs = sum((c.costs for c in cast), costs)
+    costs = sum((c.costs for c in cast), Costs())
     failed = [c for c in cast if isinstance(c, NoUsableAnswer)]
     if failed:
         return Outcome(rejected=(job.reject(dialogue, failed[0], costs),))

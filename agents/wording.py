@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import random
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,9 +20,20 @@ from toolloom.agents.ask import BadAnswer, Costs, Job
 from toolloom.pipeline.checks.form import odd_request
 from toolloom.pipeline.checks.grounding import mentions
 from toolloom.pipeline.checks.text.words import stem
-from toolloom.schemas import Api, Brief, Domain, JsonObject, Message, Reason, Rejected, World
+from toolloom.schemas import (
+    Api,
+    Brief,
+    Domain,
+    JsonObject,
+    Message,
+    Reason,
+    Rejected,
+    World,
+    seed_for,
+)
 
 R = TypeVar("R", Domain, Api)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -149,3 +161,8 @@ def duplicate(record: Domain | Api | World, other: str, stage: str) -> Rejected:
         agent="domain" if isinstance(record, Domain) else "api",
         provenance=record.provenance,
     )
+
+
+def drawn(choices: Sequence[T], seed: int, *about: object) -> T:
+    """One of several that are all right, by seed; `about` tells draws of one job apart."""
+    return choices[random.Random(seed_for(seed, "choice", *about)).randrange(len(choices))]

@@ -30,7 +30,7 @@ from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, 
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput, job_of
 from toolloom.pipeline.worlds.needs import draw_world_needs
-from toolloom.pipeline.worlds.session import WorldSession, moment_of
+from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
 from toolloom.pipeline.worlds.shelf import names as worlds_named
 from toolloom.pipeline.worlds.staging import (
     check_worlds,
@@ -147,7 +147,7 @@ async def take_apis(source: ApiSource, job: Job) -> Outcome:
 
 async def make_apis(subject: ApiSource | World | Domain, context: Context) -> Outcome:
     if isinstance(subject, World):
-        return await offer_world(subject, context)
+        return offer_world(subject, context)
     if isinstance(subject, ApiSource):
         return await take_apis(subject, job_of(context, "apis", "api", shown(subject)))
     job = job_of(context, "apis", "api", subject.id)
@@ -236,7 +236,7 @@ async def play_dialogues(asked: Query, context: Context) -> Outcome:
     if setting := asked.setting:
         machine = context.worlds.machine(setting.world, setting.hash)
         within = WorldSession(machine, setting, moment_of(asked))
-        return await simulator.run(asked, job, environment(within))
+        return await play(asked, job, environment(within))
     async with context.workshop.session(asked.id) as session:
         return await simulator.run(asked, job, environment(session))
 

@@ -106,8 +106,8 @@ class Endpoint(Record):
     )
     small: bool = Field(
         default=False,
-        description="A model too small to write rows by itself, as `validate` and `run` say: in "
-        "worlds it chooses among candidates that are all right. True for `local`, with 6 "
+        description="A model too small to write rows by itself, as `validate` and `run` say; "
+        "dialogues in worlds then have the words of scripts. True for `local`, with 6 "
         "candidates and concurrency 4, unless the recipe says otherwise.",
     )
     candidates: int = Field(

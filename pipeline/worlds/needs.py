@@ -428,7 +428,7 @@ def _plain(state: State) -> Json:
 
 
 def _near(recipe: Recipe, world: World, known: Sequence[Api]) -> list[Api]:
-    """Operations of the world that the API agent chose to stand beside this one, as far as they may
+    """Operations of the world that was drawn to stand beside this one, as far as they may
     be shown in its splits."""
     own = {name for api in known if api.source.reference == world.name for name in api.collections}
     hidden = () if zone(recipe.splits, world.category, world.tool) not in SEEN else SEEN

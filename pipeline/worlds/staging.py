@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from toolloom.agents import api, domain
-from toolloom.agents.wording import duplicate
+from toolloom.agents.ask import Costs
+from toolloom.agents.wording import drawn, duplicate
 from toolloom.pipeline.stage import Context, StageInput, job_of
 from toolloom.pipeline.worlds.authoring import write_world
 from toolloom.pipeline.worlds.needs import written_by_model
@@ -63,8 +63,9 @@ async def take_worlds(subject: WorldPlan | Domain, context: Context) -> Outcome:
     if isinstance(subject, Domain):
         made = await write_world(subject, job_of(context, "worlds", "api", subject.id))
         return made.outcome
+    provenance = job_of(context, "worlds", "domain", subject.name).provenance(Costs())
     worlds = named_worlds(subject)
-    return await domain.order(worlds, job_of(context, "worlds", "domain", subject.name))
+    return Outcome(tuple(each.model_copy(update={"provenance": provenance}) for each in worlds))
 
 
 def settle_worlds(found: Sequence[World]) -> Outcome:
@@ -84,12 +85,18 @@ def worlds_of(given: StageInput) -> list[World]:
     return [World.model_validate(world) for _, world in given.earlier("worlds").objects()]
 
 
-async def offer_world(world: World, context: Context) -> Outcome:
-    """A world's operations as APIs, of one collection with those of another world."""
+def offer_world(world: World, context: Context) -> Outcome:
+    """A world's operations as APIs, of one collection with those of another world, which stand
+    beside them."""
     named = names(context.recipe.worlds) if context.recipe.worlds else ()
     others = [other for name in named if (other := world_of(name)).name != world.name]
     job = job_of(context, "apis", "api", world.id)
-    return await api.offer(world, apis_of(world), others, job)
+    beside = (drawn(others, job.seed).name,) if others else ()
+    made = {
+        "collections": (world.name, *beside),
+        "provenance": job.provenance(Costs(), [world.name]),
+    }
+    return Outcome(tuple(api.model_copy(update=made) for api in apis_of(world)))
 
 
 def expect_rows(recipe: Recipe) -> int:

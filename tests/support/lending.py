@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from support import toys
-from toolloom.agents import query, simulator
+from toolloom.agents import query
 from toolloom.agents.ask import Job
 from toolloom.llm import FakeServer, Gateway
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.worlds.needs import draw_world_needs
-from toolloom.pipeline.worlds.session import WorldSession, moment_of
+from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
 from toolloom.pipeline.worlds.shelf import apis_of, world_of
 from toolloom.schemas import (
     Api,
@@ -62,7 +62,7 @@ async def outcome_of(asked: Query, job: Job, machine: Machine, limit: int = 1024
     """The dialogue of a query, played by the simulator; `limit`: tokens of an observation."""
     assert asked.setting
     within = WorldSession(machine, asked.setting, moment_of(asked))
-    return await simulator.run(asked, job, toys.environment(within, limit))
+    return await play(asked, job, toys.environment(within, limit))
 
 
 async def played(

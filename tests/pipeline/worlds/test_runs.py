@@ -65,30 +65,6 @@ def test_a_world_of_ones_own_is_named_by_its_path(tmp_path: Path) -> None:
     assert {api["tool"] for api in rows(made, "apis")} == {"city_library"}
 
 
-async def answer(body: Any) -> Any:
-    """The last text that is offered."""
-    offered = [line[0] for line in body["messages"][-1]["content"].splitlines() if ": " in line[1:]]
-    return {"choice": max(letter for letter in offered if letter in "ABCDEF")}
-
-
-def test_a_small_model_chooses_in_a_run(tmp_path: Path) -> None:
-    """What may be chosen is all that it is asked; a run that goes on asks nothing again."""
-    server = FakeServer(answer)
-    with server.serve_in_thread():
-        model = {"base_url": server.base_url, "model": "tiny", "small": True}
-        recipe = lent(own(tmp_path), model=model, tester={"votes": 0})
-        made = run_recipe(recipe, tmp_path / "out")
-        asked = server.received
-        again = run_recipe(recipe, tmp_path / "out")
-    assert made.published and again.published and again.published.path == made.published.path
-    assert server.received == asked > 0
-    assert all("Answer with JSON" in b["messages"][0]["content"] for b in server.bodies)
-    spoken = {sample["dialogue"]["messages"][1]["content"] for sample in rows(made, "tested")}
-    first = {need["setting"]["story"][0]["words"][-1] for need in rows(made, "queries")}
-    assert spoken == first and not rows(made, "tested", "rejected")
-    assert verify(made.published.path).good
-
-
 def test_a_domain_gets_a_world(tmp_path: Path) -> None:
     """Its operations are the APIs, its dialogues are tasks that the query agent words; its file can
     be named in the next recipe. A second domain of the same world is none."""

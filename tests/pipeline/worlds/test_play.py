@@ -5,34 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import pytest
 from support import lending, toys
 
-from toolloom.agents import query, simulator, tester
-from toolloom.agents.api import offer
+from toolloom.agents import query
 from toolloom.agents.ask import Job
-from toolloom.agents.domain import order
 from toolloom.llm import Gateway
-from toolloom.llm.fake import ScriptedFailure
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
-from toolloom.pipeline.worlds.session import WorldSession, moment_of
+from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
 from toolloom.pipeline.worlds.shelf import apis_of
+from toolloom.pipeline.worlds.staging import offer_world
 from toolloom.schemas import (
     Ability,
     Api,
     Dialogue,
-    Finding,
     JsonObject,
     Need,
-    Part,
-    Query,
     Reason,
     RequestRefused,
-    Sample,
     World,
+    WorldPlan,
 )
 
 Drawn: TypeAlias = dict[str, Need]
@@ -151,120 +147,24 @@ async def test_a_dialogue_without_calls_is_words_alone(
     assert dialogue.provenance[0].requests == 0 and not dialogue.provenance[0].model
 
 
-async def nothing_to_repeat(_: Dialogue) -> Sequence[Finding]:
-    return ()
+def offered(world: World, plan: WorldPlan) -> list[Api]:
+    """The world's APIs in a run that plays in these worlds."""
+    recipe = lending.recipe().model_copy(update={"worlds": plan})
+    context: Any = SimpleNamespace(
+        recipe=recipe, model=lambda _: SimpleNamespace(endpoint=lending.NOBODY)
+    )
+    return [api for api in offer_world(world, context).accepted if isinstance(api, Api)]
 
 
-async def chosen(
-    working: Any, need: Need, machine: Machine, answers: Any
-) -> tuple[Query, Dialogue, Sample, Any]:
-    """A dialogue whose words a model on a server chose: asked, played, tested."""
-    async with working(answers, "simulator", small=True) as (job, server):
-        (asked,) = (await query.run(need, job)).accepted
-        (dialogue,) = (await lending.outcome_of(asked, job, machine)).accepted
-        (sample,) = (await tester.run(dialogue, job, nothing_to_repeat, 3, machine)).accepted
-    return asked, dialogue, sample, server
-
-
-def with_turns(need: Need, number: int) -> Need:
-    """The same under another id, with a turn before its last whose words are to be chosen too."""
-    assert need.setting
-    first, *calls, last = need.setting.story
-    thanks = Part(role="assistant", words=("One moment.", "I'll see."))
-    more = Part(role="user", words=("Fine.", "Good."))
-    setting = need.setting.model_copy(update={"story": (first, thanks, more, *calls, last)})
-    return need.model_copy(update={"setting": setting, "id": f"need-{number}"})
-
-
-async def test_a_small_model_chooses_among_what_is_right(
-    working: Any, drawn: Drawn, machine: Machine
-) -> None:
-    """It is shown all alternatives under letters; what it chose is said, and booked. One question
-    a dialogue, of the agent whose place it is; the seed chooses the rest."""
-    askers = set()
-    for number in range(24):
-        need = with_turns(drawn["renewal"], number)
-        words = [part.words for part in need.setting.story if part.words] if need.setting else []
-        for letter, choice in (("A", 0), ("B", 1)):
-            asked, dialogue, sample, server = await chosen(
-                working, need, machine, lambda body, letter=letter: {"choice": letter}
-            )
-            requests = tuple(r.provenance[0].requests for r in (asked, dialogue, sample))
-            assert server.answered == sum(requests) == 1
-            prompt = server.bodies[0]["messages"][-1]["content"]
-            (place,) = (
-                place
-                for place, texts in enumerate(words)
-                if all(
-                    f"{sign}: {text}\n" in f"{prompt}\n"
-                    for sign, text in zip("AB", texts, strict=True)
-                )
-            )
-            final = sample.dialogue
-            spoken = [m.content for m in final.messages if m.content and m.role != "tool"][1:]
-            assert spoken[place] == words[place][choice]
-            assert all(text in texts for text, texts in zip(spoken, words, strict=True))
-            assert final.query.setting and not final.query.setting.story
-            askers.add((place, requests.index(1)))
-    assert askers == {(0, 0), (1, 1), (2, 1), (3, 2)}
-
-
-REFUSAL = ScriptedFailure(400)
-
-
-@pytest.mark.parametrize(
-    "answer", ["", "A", {"choice": "C"}, {"choice": ["A"]}, "I like the 2nd.", REFUSAL]
-)
-@pytest.mark.parametrize("agent", ["simulator", "tester"])
-async def test_the_seed_chooses_where_a_model_does_not(
-    working: Any, drawn: Drawn, machine: Machine, tmp_path: Path, answer: Any, agent: str
-) -> None:
-    """What it answered is booked, and the dialogue is that of a run without a model."""
-    for number in range(24):
-        need = with_turns(drawn["renewal"], number)
-        asked, dialogue, sample, server = await chosen(working, need, machine, lambda body: answer)
-        if (sample if agent == "tester" else dialogue).provenance[0].requests:
-            break
-    assert server.received > 0
-    records = (asked, dialogue, sample)
-    assert sum(record.provenance[0].requests for record in records) == server.answered
-    same = await seeded(need, machine, tmp_path)
-    assert sample.dialogue.messages == same.messages
-
-
-def letters(*said: str) -> list[dict[str, str]]:
-    return [{"choice": letter} for letter in said]
-
-
-def worlds(count: int) -> Sequence[World]:
-    one = lending.world("renewal")
-    return [one.model_copy(update={"name": f"w{n}", "about": f"About {n}."}) for n in range(count)]
-
-
-async def test_worlds_have_the_order_that_a_small_model_gives_them(working: Any) -> None:
-    """Asked for one after the other; each tells how it was chosen."""
-    async with working(letters("C", "A"), small=True) as (job, server):
-        outcome = await order(worlds(3), job)
-    assert [world.name for world in outcome.accepted] == ["w2", "w0", "w1"]
-    assert {world.provenance[0].requests for world in outcome.accepted} == {2}
-    assert "B: Library: About 1." in server.bodies[0]["messages"][-1]["content"]
-    async with working([]) as (job, server):
-        assert [w.name for w in (await order(worlds(3), job)).accepted] == ["w0", "w1", "w2"]
-    assert server.received == 0
-
-
-async def test_operations_stand_beside_those_of_a_world_that_is_chosen(working: Any) -> None:
-    """They are of one collection with it; a world that is alone asks nobody."""
-    one, *others = worlds(3)
-    apis = list(apis_of(one))
-    async with working(letters("B"), "api", small=True) as (job, server):
-        outcome = await offer(one, apis, others, job)
-    assert {api.collections for api in outcome.accepted} == {("w0", "w2")}
-    assert [api.name for api in outcome.accepted] == [api.name for api in apis]
-    assert server.answered == outcome.accepted[0].provenance[0].requests == 1
-    async with working([], "api", small=True) as (job, server):
-        alone = await offer(one, apis, [], job)
-    assert {api.collections for api in alone.accepted} == {("w0",)} and server.received == 0
+def test_operations_stand_beside_those_of_another_world(world: World) -> None:
+    """They are of one collection with it, as the seed draws it; a world that is alone has none."""
+    plan = WorldPlan(use=("shop", "bank"))
+    others = offered(world, plan)
+    assert {len(api.collections) for api in others} == {2}
+    assert {api.collections[1] for api in others} <= {"shop", "bank"}
+    assert [api.name for api in others] == [api.name for api in apis_of(world)]
+    alone = offered(world, WorldPlan(use=(str(lending.LIBRARY),)))
+    assert {api.collections for api in alone} == {("library",)}
 
 
 async def test_a_refused_search_costs_the_dialogue_and_not_the_run(
@@ -282,5 +182,5 @@ async def test_a_refused_search_costs_the_dialogue_and_not_the_run(
     async with Gateway(tmp_path / "cache.sqlite") as gateway:
         job = Job("dialogues", "simulator", need.id, 1, gateway.model(lending.NOBODY))
         around = replace(toys.environment(within), search=refused)
-        (fallen,) = (await simulator.run(asked, job, around)).rejected
+        (fallen,) = (await play(asked, job, around)).rejected
     assert (fallen.reason, fallen.raw) == (Reason.REQUEST_REFUSED, ("the whole answer",))
