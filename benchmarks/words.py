@@ -30,7 +30,7 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.version import open_version
-from toolloom.pipeline.worlds.shelf import Worlds, shipped
+from toolloom.pipeline.worlds.library import Worlds, shipped
 from toolloom.schemas import Dialogue, parse_recipe
 
 ROWS = 150  # of each world, in which faults are planted

@@ -28,7 +28,7 @@ from measure import alone, answer, show
 
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.files import load_scripts, load_world
+from toolloom.pipeline.worlds.library import load_scripts, load_world
 from toolloom.pipeline.worlds.plans import MOST_CALLS
 from toolloom.pipeline.worlds.scripts import play
 from toolloom.pipeline.worlds.series import coverage, tasks

@@ -46,7 +46,7 @@ def check(
     Example: `toolloom world check recipes/worlds/shop.yaml`
     """
     from toolloom.pipeline.checks.world.interpreter import Machine
-    from toolloom.pipeline.worlds.files import found, has_scripts, load_scripts, load_world
+    from toolloom.pipeline.worlds.library import found, has_scripts, load_scripts, load_world
     from toolloom.pipeline.worlds.mutation import score
     from toolloom.pipeline.worlds.soundness import examine
 
@@ -68,7 +68,7 @@ def list_worlds() -> None:
 
     Example: `toolloom world list`
     """
-    from toolloom.pipeline.worlds.shelf import held, shipped, world_of
+    from toolloom.pipeline.worlds.library import held, shipped, world_of
 
     say([held(map(world_of, shipped()), about=True)])
 
@@ -90,7 +90,7 @@ def show(
 
     Example: `toolloom world show recipes/worlds/shop.yaml --seed 7 --task 3`
     """
-    from toolloom.pipeline.worlds.files import described
+    from toolloom.pipeline.worlds.library import described
     from toolloom.pipeline.worlds.series import tasks
     from toolloom.pipeline.worlds.wants import as_text
 
@@ -116,7 +116,7 @@ def play(file: WorldFile, seed: SeedOf = 0) -> None:
 
     Example: `toolloom world play recipes/worlds/shop.yaml`
     """
-    from toolloom.pipeline.worlds.files import described
+    from toolloom.pipeline.worlds.library import described
     from toolloom.pipeline.worlds.soundness import changes
 
     machine, state, now = _drawn(file, seed)
@@ -154,7 +154,7 @@ def proof(
     """
     from toolloom.pipeline.checks.world.interpreter import Machine
     from toolloom.pipeline.checks.world.outcome import broken_policies
-    from toolloom.pipeline.worlds.files import load_scripts, load_world
+    from toolloom.pipeline.worlds.library import load_scripts, load_world
     from toolloom.pipeline.worlds.scripts import acts, as_text, proofs
 
     machine = Machine(load_world(file))
@@ -202,7 +202,7 @@ def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:
     """The world of a file, a state of it, and the moment."""
     from toolloom.pipeline.checks.world.interpreter import Machine
     from toolloom.pipeline.sampling.values import rng_for
-    from toolloom.pipeline.worlds.files import load_world
+    from toolloom.pipeline.worlds.library import load_world
     from toolloom.pipeline.worlds.states import draw_now, draw_state
 
     machine, rng = Machine(load_world(file)), rng_for(seed, "state")

@@ -25,7 +25,7 @@ from toolloom.pipeline.run import run, standard_stages
 from toolloom.pipeline.sampling.draw import counted
 from toolloom.pipeline.stage import Context, Stage, StageInput, planned, use_of
 from toolloom.pipeline.store.run_folder import RunFolder
-from toolloom.pipeline.worlds.staging import expect_rows
+from toolloom.pipeline.worlds.library import expect_rows
 from toolloom.schemas import (
     ApiSource,
     Brief,

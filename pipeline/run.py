@@ -50,7 +50,7 @@ from toolloom.pipeline.stage import (
 from toolloom.pipeline.store.files import Rows, Stopped
 from toolloom.pipeline.store.run_folder import Mark, RunFolder, StageFolder, batches
 from toolloom.pipeline.store.sync import local_outputs
-from toolloom.pipeline.worlds.files import keep
+from toolloom.pipeline.worlds.library import keep
 from toolloom.schemas import (
     Granularity,
     Instruction,

@@ -30,7 +30,7 @@ from toolloom.schemas import (
 if TYPE_CHECKING:
     from toolloom.pipeline.apis.execution.session import Executions
     from toolloom.pipeline.apis.search import Finder
-    from toolloom.pipeline.worlds.shelf import Worlds
+    from toolloom.pipeline.worlds.library import Worlds
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Context:
         """`known`: the worlds of the run, as JSON, once it has them."""
         from toolloom.pipeline.apis.execution.session import Executions
         from toolloom.pipeline.apis.search import Finder
-        from toolloom.pipeline.worlds.shelf import Worlds, names
+        from toolloom.pipeline.worlds.library import Worlds, names
 
         plan = recipe.search
         embedder = gateway.embedder(plan.embeddings) if plan.embeddings else None

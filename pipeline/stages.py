@@ -29,10 +29,7 @@ from toolloom.pipeline.apis.sources import (
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput, job_of
-from toolloom.pipeline.worlds.needs import draw_world_needs
-from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
-from toolloom.pipeline.worlds.shelf import names as worlds_named
-from toolloom.pipeline.worlds.staging import (
+from toolloom.pipeline.worlds.library import (
     check_worlds,
     expect_rows,
     expect_worlds,
@@ -43,6 +40,9 @@ from toolloom.pipeline.worlds.staging import (
     wants_worlds,
     worlds_of,
 )
+from toolloom.pipeline.worlds.library import names as worlds_named
+from toolloom.pipeline.worlds.needs import draw_world_needs
+from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
 from toolloom.schemas import (
     API_SEARCH,
     Api,

@@ -92,7 +92,7 @@ def _sample_in_words(forecast: Forecast) -> str:
 def recipe_sections(recipe: Recipe) -> list[Section]:
     """What a recipe amounts to."""
     from toolloom.pipeline.sampling.draw import counted as needs_of  # loads all checks, 2 s
-    from toolloom.pipeline.worlds.staging import expect_rows
+    from toolloom.pipeline.worlds.library import expect_rows
 
     apis, queries = recipe.apis, recipe.queries
     head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"
@@ -153,8 +153,7 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
 
 def _worlds(recipe: Recipe, plan: WorldPlan) -> Section:
     """What each world holds. Raises RecipeError and WorldError."""
-    from toolloom.pipeline.worlds.shelf import held, named_worlds
-    from toolloom.pipeline.worlds.staging import check_worlds
+    from toolloom.pipeline.worlds.library import check_worlds, held, named_worlds
 
     check_worlds(recipe)
     return held(named_worlds(plan))

@@ -44,7 +44,7 @@ from toolloom.pipeline.templates.filling import NUMBER, STAGE, TemplateRenderer
 from toolloom.pipeline.templates.mine import SeenValues, mine
 from toolloom.pipeline.templates.written import Given, load_templates
 from toolloom.pipeline.worlds.needs import Abilities, Chance, WorldDraw, script_needs
-from toolloom.pipeline.worlds.session import WorldSession, moment_of
+from toolloom.pipeline.worlds.play import WorldSession, moment_of
 from toolloom.schemas import (
     Api,
     Dialogue,

@@ -13,8 +13,8 @@ from itertools import combinations
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.text.words import fold
+from toolloom.pipeline.checks.world.grammar import DATE, DATETIME, NUMBERS, Kind
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State, state_of
-from toolloom.pipeline.checks.world.kinds import DATE, DATETIME, NUMBERS, Kind
 from toolloom.pipeline.checks.world.wording import Voice
 from toolloom.pipeline.worlds.lookups import keys_in, leaves
 from toolloom.pipeline.worlds.mentions import LONG, Sayable

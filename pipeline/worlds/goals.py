@@ -12,8 +12,8 @@ from collections.abc import Iterator, Set
 from datetime import date
 from typing import Any
 
+from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State, shifted
-from toolloom.pipeline.checks.world.kinds import Kind
 
 RowKey = tuple[str, str]  # an entity and the key of one of its rows
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree
 from toolloom.pipeline.checks.world.interpreter import Frame, Json, Machine, Row, Term, as_term
-from toolloom.pipeline.checks.world.kinds import NUMBERS, Kind, Tree
 
 Path = tuple[str | int, ...]
 FieldOf = tuple[str, str]  # an entity and one of its fields

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from toolloom.pipeline.checks.text.words import sentences
+from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind
 from toolloom.pipeline.checks.world.interpreter import Json, shown
-from toolloom.pipeline.checks.world.kinds import NUMBERS, Kind
 from toolloom.pipeline.checks.world.wording import FORMS, Voice
 
 LONG = 48  # characters of a text that nobody says whole

@@ -23,10 +23,10 @@ from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.needs import Distractors
 from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.library import briefing, scripts_of, written_by_model
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
 from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, play_in
 from toolloom.pipeline.worlds.series import tasks
-from toolloom.pipeline.worlds.shelf import briefing, scripts_of
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.pipeline.worlds.tasks import Task
 from toolloom.pipeline.worlds.telling import scenario_of, story
@@ -219,13 +219,6 @@ def script_needs(
             scenario = scenario_of(script, row, draw.machine)
             more = (scenario, name(chance), own, known, kinds.of(row, script.searches))
             yield _need(recipe, draw, row, *more)
-
-
-def written_by_model(recipe: Recipe) -> bool:
-    """Whether the query agent words tasks, or scripts are played."""
-    endpoint = recipe.endpoint("query")
-    words = recipe.played.words if recipe.played else "scripts"
-    return words == "model" or (words == "auto" and not (endpoint.small or endpoint.absent))
 
 
 def _draw_tasks(

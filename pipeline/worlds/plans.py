@@ -9,6 +9,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
 from toolloom.pipeline.checks.world.interpreter import (
     PATTERNS,
     Frame,
@@ -16,7 +17,6 @@ from toolloom.pipeline.checks.world.interpreter import (
     Row,
     State,
 )
-from toolloom.pipeline.checks.world.kinds import MOMENTS, Kind
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.worlds.lookups import (
     FieldOf,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Row
-from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.worlds.goals import GoalDrawer, RowKey
 from toolloom.pipeline.worlds.lookups import keys_in, leaves
 from toolloom.pipeline.worlds.plans import Plan

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 
 from toolloom.pipeline.checks.text.words import STOP, content, exact, stems_of
+from toolloom.pipeline.checks.world.grammar import MOMENTS, NUMBERS, Kind
 from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Row
-from toolloom.pipeline.checks.world.kinds import MOMENTS, NUMBERS, Kind
 from toolloom.pipeline.worlds.conditions import Conditions, Underivable
 from toolloom.pipeline.worlds.lookups import leaves
 from toolloom.pipeline.worlds.mentions import LONG, Sayable, places, renderings

@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
 from toolloom.pipeline.checks.world.interpreter import Json, Row, State
-from toolloom.pipeline.checks.world.kinds import MOMENTS, Kind
 from toolloom.pipeline.worlds.followups import FollowUpDrawer
 from toolloom.pipeline.worlds.goals import GoalDrawer
 from toolloom.pipeline.worlds.lookups import FieldOf, Lookups, Path, fields_read, keys_in, scanned

@@ -22,17 +22,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.checks.world import grammar, kinds
-from toolloom.pipeline.checks.world.grammar import NameScope
+from toolloom.pipeline.checks.world import grammar
+from toolloom.pipeline.checks.world.grammar import Kind, Mistake, NameScope, Tree
 from toolloom.pipeline.checks.world.interpreter import (
     CallRefused,
     Frame,
     Machine,
     State,
     as_term,
+    nodes,
     plain,
 )
-from toolloom.pipeline.checks.world.kinds import Kind, Mistake, Tree
 from toolloom.pipeline.checks.world.outcome import Acted
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
 from toolloom.pipeline.sampling.values import rng_for
@@ -125,7 +125,7 @@ class _ScriptReader:
             name: {e.key: {"type": "ref", "entity": name}, **e.fields}
             for name, e in machine.entities.items()
         }
-        names = {"me": kinds.row_of(world["actor"])} if world["actor"] else {}
+        names = {"me": grammar.row_of(world["actor"])} if world["actor"] else {}
         keys = {name: e.key for name, e in machine.entities.items()}
         self.scope = NameScope(entities, keys, names=names)
 
@@ -139,7 +139,7 @@ class _ScriptReader:
             self.fault(place, "A script needs `turns`.")
         scenario = spec.get("scenario", "")
         if scenario and scenario not in set(Scenario):
-            hints = kinds.near(str(scenario), [each.value for each in Scenario])
+            hints = grammar.near(str(scenario), [each.value for each in Scenario])
             self.fault((*place, "scenario"), f"is no scenario{hints}.")
         searches = str(spec.get("search", "true"))
         if searches not in ("true", "false"):
@@ -167,7 +167,7 @@ class _ScriptReader:
                 turns.append(self.entry(str(name), value, finding))
             except Mistake as mistake:
                 self.fault((*where, name), str(mistake))
-                self.scope = self.scope.bound(str(name), kinds.ANY)
+                self.scope = self.scope.bound(str(name), grammar.ANY)
         return turns
 
     def entry(self, name: str, value: Any, finding: bool) -> ScriptEntry:
@@ -194,9 +194,9 @@ class _ScriptReader:
         args = tuple(self.arguments(inner, spec.args, operation))
         known = self.machine.world["operations"][operation]
         if fails and fails not in known["errors"] and not fails.startswith("unknown_"):
-            hints = kinds.near(fails, known["errors"])
+            hints = grammar.near(fails, known["errors"])
             raise Mistake(f"{operation} has no error `{fails}`{hints}.")
-        kind: Kind = kinds.TEXT if fails else known["shape"]
+        kind: Kind = grammar.TEXT if fails else known["shape"]
         self.scope = self.scope.bound(name, kind)
         return ScriptEntry("call", name=name, operation=operation, args=args, fails=fails)
 
@@ -205,7 +205,7 @@ class _ScriptReader:
             name, equals, value = part.partition("=")
             name = name.strip()
             if not equals or name not in takes:
-                raise Mistake(f"{where} has no argument `{name}`{kinds.near(name, takes)}.")
+                raise Mistake(f"{where} has no argument `{name}`{grammar.near(name, takes)}.")
             yield name, self.argument(value.strip(), takes[name])
 
     def argument(self, text: str, kind: Kind) -> Any:
@@ -217,8 +217,10 @@ class _ScriptReader:
             return [[("", self.argument(item.strip(), kind["of"]))] for item in _parts(text[1:-1])]
         tree, found = grammar.term(text, self.scope)
         tree, found = grammar.as_key(tree, found, kind, self.scope)
-        if not kinds.fits(kind, found) and not (kind["type"] == "ref" and found["type"] == "text"):
-            raise Mistake(f"{text!r} is {kinds.said(found)}, not {kinds.said(kind)}.")
+        if not grammar.fits(kind, found) and not (
+            kind["type"] == "ref" and found["type"] == "text"
+        ):
+            raise Mistake(f"{text!r} is {grammar.said(found)}, not {grammar.said(kind)}.")
         grammar.check_choice(tree, kind)
         return tree
 
@@ -331,15 +333,8 @@ def _bound(turn: ScriptEntry, frame: Frame, rng: random.Random) -> bool:
 
 def _names_in(turn: ScriptEntry) -> set[str]:
     """The names that a condition, a term or a call's arguments use."""
-    found: set[str] = set()
-    stack: list[Any] = [turn.tree, [value for _, value in turn.args]]
-    while stack:
-        tree = stack.pop()
-        if isinstance(tree, (list, tuple)):
-            if len(tree) == 2 and tree[0] == "var":
-                found.add(str(tree[1]))
-            stack += tree
-    return found
+    trees = [turn.tree, [value for _, value in turn.args]]
+    return {str(node[1]) for node in nodes(trees) if node[0] == "var"}
 
 
 def _called(

@@ -15,7 +15,7 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 from toolloom.pipeline.checks.world.interpreter import Machine, State
 from toolloom.pipeline.checks.world.signatures import parameters
-from toolloom.pipeline.worlds.shelf import briefing
+from toolloom.pipeline.worlds.library import briefing
 
 
 def server_of(machine: Machine, state: State, now: str) -> Server[Any]:

@@ -12,24 +12,24 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from toolloom.pipeline.checks.findings import Findings
+from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import (
     BROKEN,
     INVALID,
     TOO_LARGE,
-    CallRefused,
     Frame,
     Json,
     Machine,
     Row,
     State,
     as_term,
+    nodes,
     plain,
     shifted,
 )
-from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.schemas import Reason
@@ -239,7 +239,7 @@ def _rules_held(machine: Machine, call: TriedCall, result: Soundness) -> None:
     changed = {name for name in machine.entities if before.tables[name] is not after.tables[name]}
     for name, spec in machine.world["entities"].items():
         for text, tree in spec.get("rules", ()):
-            if not _tables(tree) & changed:
+            if not any(_looked_at(node) in changed for node in nodes(tree)):
                 continue
             clause = as_term(tree)
             for key, row in call.after["tables"][name].items():
@@ -253,27 +253,13 @@ def _rules_held(machine: Machine, call: TriedCall, result: Soundness) -> None:
                     )
 
 
-def _tables(tree: Json) -> set[str]:
-    """The entities whose rows a tree looks at, beside those it is given."""
-    if not isinstance(tree, list) or tree[:1] == ["value"]:
-        return set()
-    own = {"table": tree[1:2], "hop": tree[2:3]}.get(str(tree[0]), []) if tree else []
-    return set(own).union(*map(_tables, tree))
-
-
-def bound(machine: Machine, call: TriedCall, state: State) -> Frame | None:
-    """The names of a call in a state, before its steps; None if its arguments name nothing."""
-    operation = machine.operations[call.name]
-    try:
-        frame = machine.frame(state, operation.arguments(call.args), call.now)
-        operation.bind(frame)
-    except CallRefused:
-        return None
-    return frame
+def _looked_at(node: Json) -> str:
+    """The entity whose rows a form looks at, beside those it is given."""
+    return str({"table": node[1:2], "hop": node[2:3]}.get(node[0], [""])[0])
 
 
 def _kept(machine: Machine, call: TriedCall, promise: Json, result: Soundness) -> None:
-    before = bound(machine, call, call.before)
+    before = machine.bound(call.before, call.name, call.args, call.now)
     if before is None:
         if call.error is None:
             result.find(
@@ -312,7 +298,8 @@ def _kept(machine: Machine, call: TriedCall, promise: Json, result: Soundness) -
             )
         for one in effect:
             result.errors[call.name, f"effect {one}"] += 1
-    after = bound(machine, call, call.after) or machine.frame(call.after, before.args, call.now)
+    after = machine.bound(call.after, call.name, call.args, call.now)
+    after = after or machine.frame(call.after, before.args, call.now)
     after.old = before
     for name, value in before.vars.items():
         after.vars.setdefault(name, value)
@@ -390,7 +377,7 @@ def _seen(machine: Machine, result: Soundness) -> None:
     """Every key that an operation takes, and every field that one changes, is shown by a read."""
     shown: set[str] = set()
     for spec in machine.world["operations"].values():
-        shown |= set(_field_names(spec["returns"]))
+        shown |= {node[2] for node in nodes(spec["returns"]) if node[0] == "field"}
     for name, spec in machine.world["operations"].items():
         for arg, kind in spec["args"].items():
             key = machine.entities[kind["entity"]].key if kind["type"] == "ref" else None
@@ -398,28 +385,11 @@ def _seen(machine: Machine, result: Soundness) -> None:
                 result.find(
                     Reason.WORLD_UNREACHABLE, name, f"{name} takes {arg}, and nothing shows {key}."
                 )
-        for entity, column in _written(spec["steps"]):
-            if column not in shown:
+        changing = (node for node in nodes(spec["steps"]) if node[0] in ("create", "update"))
+        for _, entity, _, fields, _ in changing:
+            for column in fields.keys() - shown:
                 result.find(
                     Reason.WORLD_UNREACHABLE,
                     name,
                     f"{name} changes {entity}.{column}, and nothing shows it.",
                 )
-
-
-def _field_names(tree: Any) -> Iterator[str]:
-    if isinstance(tree, list):
-        if tree[:1] == ["field"]:
-            yield tree[2]
-        for part in tree:
-            yield from _field_names(part)
-
-
-def _written(steps: list[Any]) -> Iterator[tuple[str, str]]:
-    for step in steps:
-        if step[0] == "when":
-            yield from _written([step[2]])
-        elif step[0] == "each":
-            yield from _written(step[4])
-        elif step[0] in ("create", "update"):
-            yield from ((step[1], field) for field in step[3])

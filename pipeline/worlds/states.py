@@ -12,20 +12,23 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
+from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import (
+    VISITS,
+    Frame,
     Machine,
     Row,
     State,
     Table,
     Term,
     as_term,
+    nodes,
     shifted,
     state_of,
 )
-from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.schemas import WorldError
 
 TRIES = 500  # draws of a row until it keeps its rules
@@ -92,11 +95,8 @@ class _Drawer:
         self.now = now
         self.state = state_of({name: {} for name in machine.entities}, None, {})
         self.tables: dict[str, Table] = self.state["tables"]
-        self.rules = {
-            (name, drawn): _parted(spec, machine.entities[name].derived, drawn)
-            for name, spec in machine.world["entities"].items()
-            for drawn in (True, False)
-        }
+        self.rules = _rules_of(machine)
+        self.frame = machine.frame(self.state, {}, now)
         self.numbers: dict[str, int] = {}
         self.written: dict[str, Row] = {}  # what a world says itself of a row, by its key
 
@@ -169,6 +169,8 @@ class _Drawer:
 
     def _unique(self, name: str, row: Row) -> bool:
         fields = self.machine.entities[name].unique
+        if not fields:
+            return True
         rows = self.tables[name].values()
         return not any(other[f] == row[f] for other in rows for f in fields if row[f] is not None)
 
@@ -182,11 +184,9 @@ class _Drawer:
         entity = self.machine.entities[name]
         if not entity.derived:
             return
-        frame = self.machine.frame(self.state, {}, self.now)
         for field, term in entity.derived.items():
-            frame.vars["this"] = row
             if field not in self.written[row[entity.key]]:
-                row[field] = term(frame)
+                row[field] = term(self._about(row))
 
     def number(self) -> None:
         """Give the keys of rows that came one after the other, such as orders, in that order."""
@@ -208,9 +208,14 @@ class _Drawer:
 
     def _broken(self, rules: Sequence[tuple[str, Term]], row: Row) -> str | None:
         """The first of these rules that a row does not keep."""
-        frame = self.machine.frame(self.state, {}, self.now)
-        frame.vars["this"] = row
+        frame = self._about(row)
         return next((text for text, clause in rules if not clause(frame)), None)
+
+    def _about(self, row: Row) -> Frame:
+        """The frame of the state, about a row; one serves all rows, as the tables stay the same."""
+        self.frame.vars = {"this": row}
+        self.frame.left = VISITS
+        return self.frame
 
     def _moment(self, kind: Kind, value: Any) -> Any:
         """A written value; `+3` and `-2T09:30` are days from today."""
@@ -253,6 +258,16 @@ class _Drawer:
         return _within(kind, self.rng, self.now)
 
 
+@lru_cache(maxsize=64)
+def _rules_of(machine: Machine) -> dict[tuple[str, bool], tuple[list[Any], list[Any]]]:
+    """The rules of each entity, of rows that are drawn and of those that are written."""
+    return {
+        (name, drawn): _parted(spec, machine.entities[name].derived, drawn)
+        for name, spec in machine.world["entities"].items()
+        for drawn in (True, False)
+    }
+
+
 def _parted(
     spec: Mapping[str, Any], derived: Collection[str], drawn: bool
 ) -> tuple[list[tuple[str, Term]], list[tuple[str, Term]]]:
@@ -260,15 +275,9 @@ def _parted(
     computed, which are tried before anything is, and the others."""
     parts: tuple[list[tuple[str, Term]], list[tuple[str, Term]]] = ([], [])
     for text, tree in (*spec["rules"], *(spec["likely"] if drawn else ())):
-        parts[bool(_words(tree) & set(derived))].append((text, as_term(tree)))
+        fields = {node[2] for node in nodes(tree) if node[0] == "field"}
+        parts[bool(fields & set(derived))].append((text, as_term(tree)))
     return parts
-
-
-def _words(tree: Any) -> set[str]:
-    """Every text in a tree, names of fields among them."""
-    if isinstance(tree, list):
-        return set().union(*map(_words, tree))
-    return {tree} if isinstance(tree, str) else set()
 
 
 def _within(kind: Kind, rng: random.Random, now: str) -> Any:

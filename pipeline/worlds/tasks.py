@@ -15,8 +15,8 @@ import random
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State
-from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.worlds.lookups import Path, form_of, keys_in, leaves, lookups_of
 from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan

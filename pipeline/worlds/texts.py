@@ -13,8 +13,8 @@ from toolloom.pipeline.checks.text.dates import dated
 from toolloom.pipeline.checks.text.numbers import quantities
 from toolloom.pipeline.checks.text.times import timed
 from toolloom.pipeline.checks.text.words import STOP, content, exact, fold, stem, words
+from toolloom.pipeline.checks.world.grammar import NUMBERS
 from toolloom.pipeline.checks.world.interpreter import WEEKDAYS, shifted
-from toolloom.pipeline.checks.world.kinds import NUMBERS
 from toolloom.pipeline.worlds.conditions import Conditions, Underivable
 from toolloom.pipeline.worlds.mentions import LONG, NAMED_DAYS, Sayable, ValueSlot, slots
 

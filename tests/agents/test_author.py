@@ -16,7 +16,7 @@ from toolloom.agents.author import PromiseReader, read_operation, read_tables
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.worlds import authoring
 from toolloom.pipeline.worlds.authoring import Authored, write_world
-from toolloom.pipeline.worlds.files import load_world
+from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.mutation import score
 from toolloom.pipeline.worlds.soundness import examine
 from toolloom.prompts import render

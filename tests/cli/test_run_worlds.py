@@ -10,7 +10,7 @@ import pytest
 from support import lending
 from support.commands import call
 
-from toolloom.pipeline.worlds.shelf import shipped, world_of
+from toolloom.pipeline.worlds.library import shipped, world_of
 
 RECIPE = "name: lent\nmodel: none\nworlds: {use: [%s], per_script: 1}\n"
 NEVER = """

@@ -12,9 +12,9 @@ from toolloom.agents.ask import Job
 from toolloom.llm import FakeServer, Gateway
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.run import run_recipe
+from toolloom.pipeline.worlds.library import apis_of, world_of
 from toolloom.pipeline.worlds.needs import draw_world_needs
 from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
-from toolloom.pipeline.worlds.shelf import apis_of, world_of
 from toolloom.schemas import (
     Api,
     Dialogue,

@@ -9,33 +9,32 @@ with what can stand there instead. docs/worlds.md explains the language to those
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.checks.world.interpreter import PATTERNS, WEEKDAYS
-from toolloom.pipeline.checks.world.kinds import (
-    ANY,
-    BOOLEAN,
-    DATE,
-    DATETIME,
-    INTEGER,
-    MOMENTS,
-    NOTHING,
-    NUMBER,
-    NUMBERS,
-    TEXT,
-    TIME,
-    Kind,
-    Mistake,
-    Tree,
-    fits,
-    list_of,
-    near,
-    row_of,
-    said,
-)
+from toolloom.pipeline.checks.world.interpreter import PATTERNS, WEEKDAYS, nodes
+
+Kind: TypeAlias = dict[str, Any]
+"""A type: {"type": text, integer, number, boolean, date, time, datetime, choice, ref, row,
+list, object, null or any, …}, with `entity`, `choices`, `of` or `fields` where it has them."""
+Tree: TypeAlias = list[Any]
+
+TEXT: Kind = {"type": "text"}
+NUMBER: Kind = {"type": "number"}
+INTEGER: Kind = {"type": "integer"}
+BOOLEAN: Kind = {"type": "boolean"}
+DATE: Kind = {"type": "date"}
+TIME: Kind = {"type": "time"}
+DATETIME: Kind = {"type": "datetime"}
+NOTHING: Kind = {"type": "null"}
+ANY: Kind = {"type": "any"}
+
+NUMBERS = ("integer", "number")
+MOMENTS = ("date", "time", "datetime")
+
 
 UNITS = {
     f"{name}{plural}": f"{name}s"
@@ -53,6 +52,62 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?)|(?P<arg>\$[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign><=|>=|!=|==|[-=<>+*/().,:\[\]]))"
 )
+
+
+# --- types -----------------------------------------------------------------------------------
+
+
+class Mistake(Exception):
+    """A text that cannot be read: what is wrong, and what can stand there."""
+
+
+def row_of(entity: str) -> Kind:
+    return {"type": "row", "entity": entity}
+
+
+def list_of(kind: Kind) -> Kind:
+    return {"type": "list", "of": kind}
+
+
+def said(kind: Kind) -> str:
+    """A type as a finding says it."""
+    form = kind["type"]
+    if form == "choice":
+        return f"one of {', '.join(kind['choices'])}"
+    if form == "ref":
+        return f"a key of {kind['entity']}"
+    if form == "row":
+        return f"a row of {kind['entity']}"
+    if form == "list":
+        return f"a list of {said(kind['of'])}"
+    return {"null": "nothing", "integer": "a number", "any": "any value"}.get(form, f"a {form}")
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """The names that can stand for one that is not known: the likest, or all if they are few."""
+    every = sorted(set(names))
+    like = difflib.get_close_matches(name, every, 3, 0.6)
+    chosen = like or every[:12]
+    return f"; {', '.join(chosen)} can stand here" if chosen else ""
+
+
+def fits(kind: Kind, other: Kind) -> bool:
+    """Whether values of two types can be compared or set."""
+    one, two = kind["type"], other["type"]
+    if "null" in (one, two) or "any" in (one, two):
+        return True
+    if one in NUMBERS and two in NUMBERS:
+        return True
+    if one == "ref" and two == "ref":
+        return bool(kind["entity"] == other["entity"])
+    if {one, two} <= {"text", "choice", "ref"}:
+        return "ref" not in (one, two)
+    if one == "list" and two == "list":
+        return fits(kind["of"], other["of"])
+    return bool(one == two)
+
+
+# --- reading ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -128,23 +183,14 @@ def template(text: str, scope: NameScope) -> Tree:
 def absent_in(tree: Any, scope: NameScope) -> list[str]:
     """The optional arguments without which a tree says nothing: those whose values or rows it
     uses, but for those of which it asks whether they are given."""
-    used: set[str] = set()
-    asked: set[str] = set()
-
-    def walk(part: Any) -> None:
-        if not isinstance(part, list) or part[:1] == ["value"]:
-            return
-        if part[:1] == ["arg"]:
-            used.add(part[1])
-        elif part[:1] == ["var"]:
-            used.add(scope.names.get(part[1], {}).get("arg", ""))
-        elif part[:1] == ["given"]:
-            asked.add(part[1])
-        else:
-            for inner in part:
-                walk(inner)
-
-    walk(tree)
+    used, asked = set[str](), set[str]()
+    for node in nodes(tree):
+        if node[0] == "arg":
+            used.add(node[1])
+        elif node[0] == "var":
+            used.add(scope.names.get(node[1], {}).get("arg", ""))
+        elif node[0] == "given":
+            asked.add(node[1])
     return sorted(n for n in used - asked if scope.args.get(n, {}).get("optional"))
 
 
@@ -836,13 +882,8 @@ _FUNCTIONS: dict[str, _Function] = {
     "time": _plain("time", [("datetime",)], TIME),
     "at": _plain("at", [("date",), ("time",)], DATETIME),
     "hour": _plain("hour", [("datetime", "time")], INTEGER),
-    "stamp": _plain("stamp", [("datetime",)], TEXT),
     "weekday": _plain(
         "weekday", [("date", "datetime")], {"type": "choice", "choices": list(WEEKDAYS)}
     ),
     "size": _plain("size", [("list", "text")], INTEGER),
-    "occurrences": _plain(
-        "occurrences", [("list",), ("text", "integer", "ref", "choice")], INTEGER
-    ),
-    "sorted": _plain("sorted", [("list",)], list_of(ANY)),
 }

@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 Json = Any
@@ -187,6 +187,17 @@ class Machine:
             response,
             None,
         )
+
+    def bound(self, state: State, name: str, arguments: Json, now: str) -> Frame | None:
+        """The names of a call in a state, before its steps; None if its arguments do not fit or
+        name nothing."""
+        operation = self.operations[name]
+        try:
+            frame = self.frame(state, operation.arguments(arguments), now)
+            operation.bind(frame)
+        except CallRefused:
+            return None
+        return frame
 
     def frame(self, state: State, args: Row, now: str) -> Frame:
         frame = Frame(state, args, now)
@@ -410,11 +421,32 @@ class _Operation:
                     self._bind(frame, field, value[name], None)
 
 
+def nodes(tree: Json) -> Iterator[Any]:
+    """Every form in a tree, or in a list of them, from the outside in: each is a list that begins
+    with its name, behind which stand forms, lists of forms, names and constants."""
+    if isinstance(tree, dict):
+        for part in tree.values():
+            yield from nodes(part)
+    elif isinstance(tree, (list, tuple)):
+        form = tree[0] if tree and isinstance(tree[0], str) else ""
+        if form:
+            yield tree
+        if form == "view":  # its fields are pairs of a name, which may be any, and a term
+            yield from nodes([term for _, term in tree[1]])
+        elif form == "skip":  # the names of arguments, and a clause
+            yield from nodes(tree[2])
+        elif form in ("create", "update"):  # beside the terms of fields the names of arguments
+            yield from chain.from_iterable(map(nodes, tree[2:4]))
+        elif form == "was":  # beside a term the names that stand for rows
+            yield from nodes(tree[1])
+        elif form != "value":
+            for part in tree[1:] if form else tree:
+                yield from nodes(part)
+
+
 def writes(steps: Json) -> bool:
     """Whether an operation's steps can change a state."""
-    if not isinstance(steps, list):
-        return False
-    return steps[:1] in (["create"], ["update"], ["delete"]) or any(map(writes, steps))
+    return any(node[0] in ("create", "update", "delete") for node in nodes(steps))
 
 
 def misfit(kind: Json, value: Json) -> str | None:
@@ -786,16 +818,6 @@ def _same(left: Json, right: Json) -> bool:
     return bool(left == right)
 
 
-def _occurrences(items: Json, value: Json) -> int:
-    return sum(item == value for item in items) if isinstance(items, (list, tuple)) else 0
-
-
-def _sorted(items: Json) -> Any:
-    if not isinstance(items, (list, tuple)):
-        return None
-    return sorted((item for item in items if item is not None), key=_rank)
-
-
 def _rank(value: Json) -> tuple[Any, ...]:
     """An order of any values: null last, then by what they are."""
     if value is None:
@@ -845,7 +867,7 @@ def _nearest(entity: str, alias: str, clause: Tree | None) -> Callable[[Frame], 
         if conjunct[0] != "=":
             continue
         for own, other in (conjunct[1:], conjunct[:0:-1]):
-            if own[0] == "field" and own[1] == ["var", alias] and not _names(other, alias):
+            if own[0] == "field" and own[1] == ["var", alias] and not names_one(other, alias):
                 return _indexed(entity, own[2], as_term(other), names)
     return lambda frame: frame.tables[entity].values()
 
@@ -862,10 +884,9 @@ def _indexed(
     return rows
 
 
-def _names(tree: Json, alias: str) -> bool:
-    if not isinstance(tree, (list, tuple)):
-        return False
-    return list(tree) == ["var", alias] or any(_names(part, alias) for part in tree)
+def names_one(tree: Json, alias: str) -> bool:
+    """Whether a tree uses what has this name."""
+    return any(node[0] == "var" and node[1] == alias for node in nodes(tree))
 
 
 def _count(source: Tree, alias: str, clause: Tree | None) -> Term:
@@ -1000,12 +1021,9 @@ FORMS: dict[str, Callable[..., Term]] = {
     "at": _of_two(_at),
     "weekday": _of_one(lambda value: (m := _moment(value)) and WEEKDAYS[m.weekday()]),
     "hour": _of_one(lambda value: (m := _moment(value)) and m.hour),
-    "stamp": _of_one(lambda value: (m := _moment(value)) and f"{m:%Y-%m-%dT%H:%M:%SZ}"),
     "round": lambda of, places: _of_one(lambda value: rounded(value, places))(of),
     "money": _of_one(money),
     "size": _of_one(lambda value: len(value) if isinstance(value, (str, list, tuple)) else 0),
-    "occurrences": _of_two(_occurrences),
-    "sorted": _of_one(_sorted),
     "least": _least(min),
     "most": _least(max),
     "if": _if,

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.checks.world import grammar, kinds
-from toolloom.pipeline.checks.world.grammar import NameScope
+from toolloom.pipeline.checks.world import grammar
+from toolloom.pipeline.checks.world.grammar import Kind, Mistake, NameScope, Tree
 from toolloom.pipeline.checks.world.interpreter import PATTERNS
-from toolloom.pipeline.checks.world.kinds import Kind, Mistake, Tree
 
 Place: TypeAlias = tuple[str | int, ...]
 Errors: TypeAlias = dict[str, dict[str, str]]  # of an operation, by code: `text`, and `fix`
@@ -74,7 +73,7 @@ class _World:
     actor: str | None = None
 
     def scope(self) -> NameScope:
-        names = {"me": kinds.row_of(self.actor)} if self.actor else {}
+        names = {"me": grammar.row_of(self.actor)} if self.actor else {}
         return NameScope(self.entities, self.keys, names=names, views=self.views)
 
     def told(self, place: Place, act: Callable[..., Any], *values: Any) -> Any:
@@ -92,7 +91,7 @@ class _World:
             return {}
         for key in value:
             if kind and key not in _KEYS[kind]:
-                hints = kinds.near(str(key), _KEYS[kind])
+                hints = grammar.near(str(key), _KEYS[kind])
                 self.fault((*place, key), f"`{str(key)[:60]}` is unknown here{hints}.")
         return value
 
@@ -146,7 +145,7 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
     if actor in reader.entities:
         reader.actor = actor
     elif actor:
-        fault(("actor",), f"`{actor[:60]}` is no entity{kinds.near(actor, reader.entities)}.")
+        fault(("actor",), f"`{actor[:60]}` is no entity{grammar.near(actor, reader.entities)}.")
     entities = {name: _entity(reader, name, spec) for name, spec in names}
     _written_references(reader, entities)
     operations, scopes = {}, {}
@@ -242,7 +241,7 @@ def _nested(reader: _World, raw: dict[str, Any], place: Place, ranges: str) -> K
     else:
         kind = kind_of(reader, inner, where, ranges)
     if "list" in raw:
-        kind = kinds.list_of(kind)
+        kind = grammar.list_of(kind)
     if raw.get("optional") == "true":
         kind["optional"] = True
     if raw.get("about"):
@@ -254,23 +253,23 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
     if form.startswith("->"):
         entity = form[2:].strip()
         if entity not in reader.entities:
-            hints = kinds.near(entity, reader.entities)
+            hints = grammar.near(entity, reader.entities)
             reader.fault(place, f"`{entity}` is no entity{hints}.")
             return {"type": "any"}
         own = next(iter(reader.entities[entity].values()))  # that of its key
         return {**own, "noun": reader.nouns[entity]}
     if form.startswith("list of "):
-        return kinds.list_of(kind_of(reader, form[8:], place, ranges))
+        return grammar.list_of(kind_of(reader, form[8:], place, ranges))
     if form.startswith("like "):
         entity, _, other = form[5:].partition(".")
         known = reader.entities.get(entity, {})
         if other not in known:
-            reader.fault(place, f"`{form[5:]}` is no field{kinds.near(other, known)}.")
+            reader.fault(place, f"`{form[5:]}` is no field{grammar.near(other, known)}.")
             return {"type": "any"}
         taken = ("unique", "optional", "= ", "label", "known")
         return {n: v for n, v in known[other].items() if n not in taken} | {"like": form[5:]}
     if form not in _TYPES:
-        reader.fault(place, f"`{form}` is no type{kinds.near(form, [*_TYPES, '->', 'list of'])}.")
+        reader.fault(place, f"`{form}` is no type{grammar.near(form, [*_TYPES, '->', 'list of'])}.")
         return {"type": "any"}
     kind: Kind = {"type": _TYPES[form]}
     if form in ("person", "money"):
@@ -317,11 +316,11 @@ def _bounds(reader: _World, kind: Kind, inside: str, place: Place, ranges: str) 
             bounds[name] = text
         else:
             bounds[name] = float(text) if "." in text else int(text)
-    if kind["type"] not in (*kinds.NUMBERS, *kinds.MOMENTS):
+    if kind["type"] not in (*grammar.NUMBERS, *grammar.MOMENTS):
         reader.fault(place, f"A {kind['type']} has no range.")
     elif bounds["low"] > bounds["high"]:
         reader.fault(place, f"{inside!r} begins after its end.")
-    elif ranges or kind["type"] not in kinds.NUMBERS:
+    elif ranges or kind["type"] not in grammar.NUMBERS:
         kind["draw"] = bounds
     else:
         kind |= bounds
@@ -344,7 +343,7 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
     likely = _clauses(reader, reader.listing(spec.get("likely"), place), own, (*place, "likely"))
     rising = str(spec.get("rising", ""))
     if rising and rising not in fields:
-        reader.fault((*place, "rising"), f"`{rising}` is no field{kinds.near(rising, fields)}.")
+        reader.fault((*place, "rising"), f"`{rising}` is no field{grammar.near(rising, fields)}.")
     called = reader.told((*place, "called"), grammar.template, str(spec.get("called", "")), own)
     return {
         "key": reader.keys[name],
@@ -364,13 +363,13 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
 
 def _fitting(text: str, scope: NameScope, kind: Kind) -> Tree:
     tree, found = (
-        (grammar.template(text[1:-1], scope), kinds.TEXT)
+        (grammar.template(text[1:-1], scope), grammar.TEXT)
         if text.startswith('"')
         else grammar.term(text, scope)
     )
     tree, found = grammar.as_key(tree, found, kind, scope)
-    if not kinds.fits(kind, found):
-        raise Mistake(f"{text!r} is {kinds.said(found)}, and {kinds.said(kind)} is needed.")
+    if not grammar.fits(kind, found):
+        raise Mistake(f"{text!r} is {grammar.said(found)}, and {grammar.said(kind)} is needed.")
     grammar.check_choice(tree, kind)
     return tree
 
@@ -387,7 +386,7 @@ def _row_range(reader: _World, name: str, raw: Any, place: Place) -> list[Any] |
     per = match[3]
     if per and reader.entities[name].get(per, {}).get("type") != "ref":
         references = [f for f, k in reader.entities[name].items() if k["type"] == "ref"]
-        hints = kinds.near(per, references)
+        hints = grammar.near(per, references)
         reader.fault(place, f"`{per}` of {name} refers to no entity{hints}.")
     return [int(match[1]), int(match[2] or match[1]), per]
 
@@ -409,7 +408,7 @@ def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, A
             kind = reader.entities[name].get(field_name)
             where = (*place, number, field_name)
             if kind is None:
-                hints = kinds.near(str(field_name), reader.entities[name])
+                hints = grammar.near(str(field_name), reader.entities[name])
                 reader.fault(where, f"{name} has no field `{str(field_name)[:60]}`{hints}.")
             elif text in EMPTY and kind["type"] != "choice":
                 values[field_name] = None
@@ -444,7 +443,7 @@ def constant(kind: Kind, raw: Any) -> Any:
         items = raw if isinstance(raw, list) else [part.strip() for part in str(raw).split(",")]
         return [constant(kind["of"], item) for item in items]
     text = str(raw).strip()
-    if form in kinds.NUMBERS and re.fullmatch(r"-?\d{1,12}(\.\d{1,6})?", text):
+    if form in grammar.NUMBERS and re.fullmatch(r"-?\d{1,12}(\.\d{1,6})?", text):
         number = float(text)
         return int(number) if number.is_integer() else number
     if form == "boolean" and text in ("true", "false", "yes", "no"):
@@ -453,11 +452,11 @@ def constant(kind: Kind, raw: Any) -> Any:
         return text
     if form in ("text", "ref", "any"):
         return text
-    if form in kinds.MOMENTS and (
+    if form in grammar.MOMENTS and (
         PATTERNS[form].fullmatch(text) or re.fullmatch(r"[+-]\d{1,4}(T\d\d:\d\d)?", text)
     ):
         return text
-    raise Mistake(f"{text[:60]!r} is not {kinds.said(kind)}.")
+    raise Mistake(f"{text[:60]!r} is not {grammar.said(kind)}.")
 
 
 # --- operations ------------------------------------------------------------------------------
@@ -476,7 +475,7 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
             if kind["as"] in scope.names or kind["as"] in grammar.WORDS:
                 named = f"`{kind['as']}` is the name of two rows, or a word of the language"
                 reader.fault((*place, "args", arg), f"{named}: rename `{arg}`.")
-            scope = scope.bound(kind["as"], {**kinds.row_of(kind["entity"]), "arg": arg})
+            scope = scope.bound(kind["as"], {**grammar.row_of(kind["entity"]), "arg": arg})
     scope = replace(scope, args=args)
     errors: Errors = {}
     raw_steps = reader.listing(spec.get("steps"), (*place, "steps"))
@@ -484,7 +483,7 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
         reader.fault((*place, "steps"), f"An operation has at most {MOST['steps']} steps.")
         raw_steps = []
     steps, scope = _steps(reader, raw_steps, scope, (*place, "steps"), errors, nested=False)
-    returns, shape = None, kinds.NOTHING
+    returns, shape = None, grammar.NOTHING
     if spec.get("returns") is not None:
         where = (*place, "returns")
         returns, shape = _response(reader, spec["returns"], scope, where)
@@ -529,7 +528,7 @@ def _steps(
         acts = [act for act in _STEPS if act in spec]
         for key in spec:
             if key not in _STEP_KEYS:
-                hints = kinds.near(str(key), _STEP_KEYS)
+                hints = grammar.near(str(key), _STEP_KEYS)
                 reader.fault((*where, key), f"`{str(key)[:60]}` is unknown in a step{hints}.")
         if len(acts) != 1:
             reader.fault(where, f"A step does one of {', '.join(_STEPS)}; here are {len(acts)}.")
@@ -539,7 +538,7 @@ def _steps(
             continue
         read = reader.told(where, _STEP[acts[0]], reader, spec, scope, where, errors)
         if read is None:  # what it would have named raises no mistakes of its own
-            scope = scope.bound(str(spec.get("as", "")), kinds.ANY)
+            scope = scope.bound(str(spec.get("as", "")), grammar.ANY)
             continue
         tree, after = read
         if "when" in spec:
@@ -565,7 +564,10 @@ def _refusal(spec: Mapping[str, Any], scope: NameScope, errors: Errors) -> tuple
 def _response(reader: _World, raw: Any, scope: NameScope, place: Place) -> tuple[Tree, Kind]:
     """What is returned: a term, or an object of terms."""
     if not isinstance(raw, dict):
-        return reader.told(place, grammar.term, str(raw), scope) or (["value", None], kinds.NOTHING)
+        return reader.told(place, grammar.term, str(raw), scope) or (
+            ["value", None],
+            grammar.NOTHING,
+        )
     parts = {name: _response(reader, raw[name], scope, (*place, name)) for name in raw}
     fields = {name: shape for name, (_, shape) in parts.items()}
     return ["view", [[n, tree] for n, (tree, _) in parts.items()]], {
@@ -600,7 +602,7 @@ def _read_find(
     if kind["type"] == "list" and kind["of"]["type"] == "row":
         tree, kind = ["first", *tree[1:5]], kind["of"]
     if kind["type"] != "row":
-        raise Mistake(f"`find` needs a search for rows, and {text!r} is {kinds.said(kind)}.")
+        raise Mistake(f"`find` needs a search for rows, and {text!r} is {grammar.said(kind)}.")
     name = str(spec.get("as", "row"))
     return ["find", name, tree, *_refusal(spec, scope, errors)], scope.bound(name, kind)
 
@@ -611,8 +613,8 @@ def _read_let(
     trees: list[Tree] = []
     for name, text in reader.named(spec["let"], (*place, "let")):
         tree, kind = grammar.term(str(text), scope)
-        if name in scope.names and not kinds.fits(scope.names[name], kind):
-            raise Mistake(f"`{name}` is {kinds.said(scope.names[name])} already.")
+        if name in scope.names and not grammar.fits(scope.names[name], kind):
+            raise Mistake(f"`{name}` is {grammar.said(scope.names[name])} already.")
         scope = scope.bound(name, kind)
         trees.append(["let", name, tree])
     if not trees:
@@ -626,7 +628,9 @@ def _sets(reader: _World, spec: Any, entity: str, scope: NameScope, place: Place
     for name, text in reader.mapping(spec, place).items():
         columns = reader.entities[entity]
         if name not in columns or name == reader.keys[entity]:
-            raise Mistake(f"{entity} has no field `{name}` to set{kinds.near(str(name), columns)}.")
+            raise Mistake(
+                f"{entity} has no field `{name}` to set{grammar.near(str(name), columns)}."
+            )
         tree = _fitting(str(text), scope, columns[name])
         fields[name] = tree
         if absent := grammar.absent_in(tree, scope):
@@ -639,23 +643,23 @@ def _read_create(
 ) -> _Read:
     entity = str(spec["create"])
     if entity not in reader.entities:
-        raise Mistake(f"`{entity[:60]}` is no entity{kinds.near(entity, reader.entities)}.")
+        raise Mistake(f"`{entity[:60]}` is no entity{grammar.near(entity, reader.entities)}.")
     parts = _sets(reader, spec.get("set", {}), entity, scope, (*place, "set"))
     for name, kind in reader.entities[entity].items():
         needed = not kind.get("optional") and "derived" not in kind and name not in parts[0]
         if needed and name != reader.keys[entity]:
             raise Mistake(f"A new row of {entity} needs `{name}`: set it, or make it optional.")
     alias = str(spec["as"]) if spec.get("as") else None
-    after = scope.bound(alias, kinds.row_of(entity)) if alias else scope
+    after = scope.bound(alias, grammar.row_of(entity)) if alias else scope
     return ["create", entity, alias, *parts], after
 
 
 def _target(spec: Mapping[str, Any], act: str, scope: NameScope) -> tuple[Tree, str]:
     tree, kind = grammar.term(str(spec[act]), scope)
     if kind["type"] == "ref":
-        tree, kind = ["hop", tree, kind["entity"]], kinds.row_of(kind["entity"])
+        tree, kind = ["hop", tree, kind["entity"]], grammar.row_of(kind["entity"])
     if kind["type"] != "row":
-        raise Mistake(f"`{act}` needs a row, and {spec[act]!r} is {kinds.said(kind)}.")
+        raise Mistake(f"`{act}` needs a row, and {spec[act]!r} is {grammar.said(kind)}.")
     return tree, kind["entity"]
 
 
@@ -684,7 +688,7 @@ def _read_each(
 ) -> _Read:
     tree, kind = grammar.term(str(spec["each"]), scope)
     if kind["type"] != "list":
-        raise Mistake(f"`each` needs a list, and {spec['each']!r} is {kinds.said(kind)}.")
+        raise Mistake(f"`each` needs a list, and {spec['each']!r} is {grammar.said(kind)}.")
     name = str(spec.get("as", "item"))
     inner = scope.bound(name, kind["of"])
     raw = reader.listing(spec.get("do"), (*place, "do"))[: MOST["steps"]]
@@ -709,7 +713,7 @@ def _fixes(reader: _World, operations: Mapping[str, Any]) -> None:
     for name, operation in operations.items():
         for code, error in operation["errors"].items():
             if "fix" in error and error["fix"] not in operations:
-                hints = kinds.near(str(error["fix"]), operations)
+                hints = grammar.near(str(error["fix"]), operations)
                 place = ("operations", name, "steps")
                 reader.fault(place, f"The fix of `{code}` is no operation{hints}.")
 
@@ -738,7 +742,7 @@ def _policies(reader: _World, scopes: Mapping[str, NameScope]) -> list[dict[str,
         )
         for name in (*calls, *firsts):
             if name not in scopes:
-                hints = kinds.near(name, scopes)
+                hints = grammar.near(name, scopes)
                 reader.fault(place, f"`{name[:60]}` is no operation{hints}.")
         policy["calls"] = calls
         if "must" in spec:
@@ -768,7 +772,7 @@ def _promises(reader: _World, scopes: Mapping[str, NameScope]) -> dict[str, Any]
     for name, spec in reader.named(raw, ("promises",), form=_TOOL_NAME):
         place: Place = ("promises", name)
         if name not in scopes:
-            reader.fault(place, f"`{name}` is no operation{kinds.near(name, scopes)}.")
+            reader.fault(place, f"`{name}` is no operation{grammar.near(name, scopes)}.")
             continue
         promise = reader.mapping(spec, place, "promise")
         effects = []
@@ -810,12 +814,12 @@ def _effect(reader: _World, text: str) -> list[str]:
     words = text.split()
     entity = words[0] if words else ""
     if entity not in reader.entities:
-        raise Mistake(f"`{entity}` is no entity{kinds.near(entity, reader.entities)}.")
+        raise Mistake(f"`{entity}` is no entity{grammar.near(entity, reader.entities)}.")
     if len(words) == 2 and words[1] in ("created", "deleted"):
         return [entity, "", words[1]]
     if len(words) == 3 and words[2] in ("set", "up", "down"):
         if words[1] not in reader.entities[entity]:
-            hints = kinds.near(words[1], reader.entities[entity])
+            hints = grammar.near(words[1], reader.entities[entity])
             raise Mistake(f"{entity} has no field `{words[1]}`{hints}.")
         return words
     raise Mistake(f"{text!r} is no effect; `orders created` or `orders status set` is.")

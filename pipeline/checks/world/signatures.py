@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import ITEMS, PATTERNS
-from toolloom.pipeline.checks.world.kinds import Kind
 from toolloom.schemas import JsonObject
 
 _EXAMPLES = {"date": "2026-03-14", "time": "09:30", "datetime": "2026-03-14T09:30"}

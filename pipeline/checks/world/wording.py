@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from toolloom.pipeline.checks.world import grammar, kinds
-from toolloom.pipeline.checks.world.grammar import NameScope
+from toolloom.pipeline.checks.world import grammar
+from toolloom.pipeline.checks.world.grammar import Kind, Mistake, NameScope, Tree
 from toolloom.pipeline.checks.world.interpreter import WEEKDAYS, Frame, as_term, shown
-from toolloom.pipeline.checks.world.kinds import Kind, Mistake, Tree
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -207,12 +206,12 @@ def _check_form(form: str, kind: Kind, part: str) -> None:
     type_ = kind["type"]
     if form.startswith(("count ", "if ")):
         if type_ not in ("integer", "number", "boolean", "any"):
-            raise Mistake(f"`|{form}` needs a number, and {{{part}}} is {kinds.said(kind)}.")
+            raise Mistake(f"`|{form}` needs a number, and {{{part}}} is {grammar.said(kind)}.")
     elif form:
         if form not in FORMS:
-            raise Mistake(f"`|{form}` in {{{part}}} is no form{kinds.near(form, FORMS)}.")
+            raise Mistake(f"`|{form}` in {{{part}}} is no form{grammar.near(form, FORMS)}.")
         if type_ not in (*FORMS[form][0], "any"):
             types = " or ".join(FORMS[form][0])
-            raise Mistake(f"`|{form}` words a {types}, and {{{part}}} is {kinds.said(kind)}.")
+            raise Mistake(f"`|{form}` words a {types}, and {{{part}}} is {grammar.said(kind)}.")
     elif type_ in ("row", "object", "boolean", "date", "datetime", "time", "list"):
-        raise Mistake(f"{{{part}}} is {kinds.said(kind)}: say how it is worded, as in `|on`.")
+        raise Mistake(f"{{{part}}} is {grammar.said(kind)}: say how it is worded, as in `|on`.")

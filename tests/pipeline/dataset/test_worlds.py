@@ -29,7 +29,7 @@ from toolloom.pipeline.pages.report import SHEETS, page, read, samples
 from toolloom.pipeline.pages.sections import worlds_sections
 from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.store.version import open_version
-from toolloom.pipeline.worlds.shelf import shipped
+from toolloom.pipeline.worlds.library import shipped
 from toolloom.schemas import ExpansionPlan, parse_recipe
 
 WORLD = "clinic"

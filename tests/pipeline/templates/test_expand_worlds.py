@@ -15,7 +15,7 @@ from toolloom.pipeline.growth import plan_extension
 from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import Version, find_version
-from toolloom.pipeline.worlds.shelf import Worlds, world_of
+from toolloom.pipeline.worlds.library import Worlds, world_of
 from toolloom.schemas import ExpansionPlan, Recipe, Sample, parse_recipe
 
 LIBRARY = Path(__file__).parents[2] / "support" / "library.yaml"

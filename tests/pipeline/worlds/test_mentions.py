@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolloom.pipeline.checks.world.kinds import DATE, DATETIME, INTEGER, TEXT, Kind
+from toolloom.pipeline.checks.world.grammar import DATE, DATETIME, INTEGER, TEXT, Kind
 from toolloom.pipeline.checks.world.wording import Voice
 from toolloom.pipeline.worlds.mentions import Sayable, slots
 

@@ -12,7 +12,7 @@ import yaml
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.files import load_world
+from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.mutation import score
 from toolloom.pipeline.worlds.scripts import WorldScript, as_text, play, read_scripts
 from toolloom.pipeline.worlds.soundness import examine

@@ -12,7 +12,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.signatures import parameters, returns
-from toolloom.pipeline.worlds.files import load_world
+from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.soundness import walk
 
 LIBRARY = Path(__file__).parents[2] / "support" / "library.yaml"

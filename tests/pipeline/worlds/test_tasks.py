@@ -17,7 +17,7 @@ from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.files import load_world
+from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.lookups import keys_in, keys_shown, lookups_of
 from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize

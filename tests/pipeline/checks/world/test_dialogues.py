@@ -19,7 +19,7 @@ from support import lending
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine, state_of
 from toolloom.pipeline.checks.world.outcome import observed, outcome
-from toolloom.pipeline.worlds.files import load_world
+from toolloom.pipeline.worlds.library import load_world
 from toolloom.schemas import Dialogue, Reason
 
 LIBRARY = Path(__file__).parents[3] / "support" / "library.yaml"

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolloom.pipeline.checks.world import kinds
-from toolloom.pipeline.checks.world.grammar import NameScope, clause, template, term
+from toolloom.pipeline.checks.world import grammar
+from toolloom.pipeline.checks.world.grammar import Mistake, NameScope, clause, template, term
 from toolloom.pipeline.checks.world.interpreter import Machine, State, as_term
-from toolloom.pipeline.checks.world.kinds import Mistake
 
 NOW = "2026-01-20T10:00"
 
@@ -20,23 +19,23 @@ NOW = "2026-01-20T10:00"
 def scope() -> NameScope:
     ref = {"type": "ref"}
     loan = {"loan_id": ref | {"entity": "loans"}, "member_id": ref | {"entity": "members"}}
-    loan |= {"book_id": ref | {"entity": "books"}, "due": kinds.DATE}
+    loan |= {"book_id": ref | {"entity": "books"}, "due": grammar.DATE}
     hold = {"hold_id": ref | {"entity": "holds"}, "book_id": loan["book_id"]}
     hold |= {"status": {"type": "choice", "choices": ["waiting", "ready"]}}
     return NameScope(
         entities={
             "members": {
                 "member_id": loan["member_id"],
-                "name": kinds.TEXT,
-                "fines": kinds.NUMBER,
+                "name": grammar.TEXT,
+                "fines": grammar.NUMBER,
             },
-            "books": {"book_id": loan["book_id"], "title": kinds.TEXT, "copies": kinds.INTEGER},
-            "loans": loan | {"renewals": kinds.INTEGER},
+            "books": {"book_id": loan["book_id"], "title": grammar.TEXT, "copies": grammar.INTEGER},
+            "loans": loan | {"renewals": grammar.INTEGER},
             "holds": hold,
         },
         keys={name: f"{name[:-1]}_id" for name in ("members", "books", "loans", "holds")},
-        args={"words": kinds.TEXT | {"optional": True}, "days": kinds.INTEGER},
-        names={"me": kinds.row_of("members"), "loan": kinds.row_of("loans")},
+        args={"words": grammar.TEXT | {"optional": True}, "days": grammar.INTEGER},
+        names={"me": grammar.row_of("members"), "loan": grammar.row_of("loans")},
     )
 
 
@@ -118,7 +117,7 @@ def test_a_mistake_is_told_with_what_can_stand_there(
 
 def test_a_name_that_could_be_two_things_is_refused(scope: NameScope) -> None:
     """A row's field that hides another name passed every other check: it has to be said."""
-    inner = scope.bound("title", kinds.TEXT)
+    inner = scope.bound("title", grammar.TEXT)
     with pytest.raises(Mistake, match="books as x"):
         term("count(books where title = 'Emma')", inner)
     assert term("count(books as b where b.title = 'Emma')", inner)
@@ -138,7 +137,7 @@ def test_templates_hold_terms(scope: NameScope, library: Machine, shelf: State) 
 @given(text=st.text(alphabet="abdemlnou.$'()[]<>=+-*/, 019{}", max_size=60))
 def test_any_text_is_read_or_a_mistake(text: str) -> None:
     """The reader ends on whatever a model wrote, with a tree or with a Mistake."""
-    scope = NameScope({"a": {"b": kinds.NUMBER}}, {"a": "b"}, names={"me": kinds.row_of("a")})
+    scope = NameScope({"a": {"b": grammar.NUMBER}}, {"a": "b"}, names={"me": grammar.row_of("a")})
     try:
         term(text, scope)
         clause(text, scope)

@@ -31,7 +31,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     shifted,
 )
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.files import load_world
+from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.mutation import mutants
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 

@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.checks.world import kinds
-from toolloom.pipeline.checks.world.grammar import NameScope
+from toolloom.pipeline.checks.world import grammar
+from toolloom.pipeline.checks.world.grammar import Mistake, NameScope
 from toolloom.pipeline.checks.world.interpreter import Machine, State
-from toolloom.pipeline.checks.world.kinds import Mistake
 from toolloom.pipeline.checks.world.wording import Voice, read_words
 
 NOW = "2026-01-20T10:00"  # a Tuesday
 KINDS = {
-    "day": kinds.DATE,
-    "at": kinds.DATETIME,
-    "n": kinds.INTEGER,
-    "price": kinds.NUMBER,
-    "items": kinds.list_of(kinds.TEXT),
-    "name": kinds.TEXT,
+    "day": grammar.DATE,
+    "at": grammar.DATETIME,
+    "n": grammar.INTEGER,
+    "price": grammar.NUMBER,
+    "items": grammar.list_of(grammar.TEXT),
+    "name": grammar.TEXT,
 }
 
 

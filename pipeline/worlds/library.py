@@ -1,0 +1,427 @@
+"""The worlds of a run: found, read, shown, and taken as APIs.
+
+Those that ship are named, one's own are paths of files. A run reads each once, into a `World`; its
+operations become APIs like any others, so that pools, API Search, splits and distractors need to
+know nothing of worlds. A mistake in a file is told with its line and place, all of them at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from toolloom.agents.ask import Costs
+from toolloom.agents.wording import drawn, duplicate
+from toolloom.pipeline.checks.world.grammar import near
+from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, as_term, shown
+from toolloom.pipeline.checks.world.reading import read_world
+from toolloom.pipeline.checks.world.signatures import parameters, returns
+from toolloom.pipeline.render.section import Cell, Section
+from toolloom.pipeline.stage import Context, StageInput, job_of
+from toolloom.pipeline.store.documents import read
+from toolloom.pipeline.store.files import replacing
+from toolloom.pipeline.worlds.authoring import write_world
+from toolloom.pipeline.worlds.mutation import Score
+from toolloom.pipeline.worlds.scripts import WorldScript, read_scripts
+from toolloom.pipeline.worlds.soundness import Soundness
+from toolloom.schemas import (
+    Api,
+    Domain,
+    JsonObject,
+    Outcome,
+    Recipe,
+    RecipeError,
+    Rejected,
+    Source,
+    World,
+    WorldError,
+    WorldPlan,
+)
+from toolloom.schemas.splits import SEEN, zone
+
+ERROR_TEXT = "Fails with {}."
+ALL = "all"  # stands for each world that ships
+WIDEST = 60  # letters of a cell
+REMEMBERED = 256  # files of worlds that a process keeps read: more than any recipe names
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def load_world(path: Path) -> Json:
+    """The world of a YAML file. Raises WorldError with all its mistakes."""
+    document = read(path, WorldError, plain=False)
+    world = read_world(document.value, document.fault)
+    document.refuse()
+    return json.loads(json.dumps(world))
+
+
+def keep(worlds: Iterable[JsonObject], outputs: Path) -> None:
+    """Write the files of those that the API agent wrote, among the `outputs`; one that is there
+    already, which somebody may have changed, stays."""
+    for world in map(World.model_validate, worlds):
+        path = outputs / "worlds" / f"{world.name}.yaml"
+        if world.text and not path.exists():
+            with replacing(path) as file:
+                file.write(world.text.encode())
+
+
+def has_scripts(path: Path) -> bool:
+    return path.with_suffix(".scripts.yaml").exists()
+
+
+def load_scripts(path: Path, machine: Machine) -> list[WorldScript]:
+    """The scripts that stand beside a world's file: those of `shop.yaml` in `shop.scripts.yaml`.
+
+    Raises WorldError with all mistakes.
+    """
+    return _scripts(path, machine)[1]
+
+
+def written_scripts(path: Path, machine: Machine) -> list[JsonObject]:
+    """They as they are written, once read; none if there is no such file. Raises WorldError."""
+    return _scripts(path, machine)[0] if has_scripts(path) else []
+
+
+def _scripts(path: Path, machine: Machine) -> tuple[list[JsonObject], list[WorldScript]]:
+    document = read(path.with_suffix(".scripts.yaml"), WorldError, plain=False)
+    scripts = read_scripts(document.value, machine, document.fault)
+    document.refuse()
+    return document.value, scripts
+
+
+# --- the worlds that a recipe names ----------------------------------------------------------
+
+
+@cache
+def shipped() -> dict[str, Path]:
+    """The worlds that come along, by name."""
+    folder = Path(str(files("toolloom") / "recipes" / "worlds"))
+    found = (path for path in sorted(folder.glob("*.yaml")) if "." not in path.stem)
+    return {path.stem: path for path in found}
+
+
+def names(plan: WorldPlan) -> list[str]:
+    """A recipe's worlds, by name or path."""
+    named = ([*shipped()] if name == ALL else [name] for name in plan.use)
+    return list(dict.fromkeys(name for each in named for name in each))
+
+
+def place(name: str) -> Path:
+    """The file of a world. Raises RecipeError if there is none."""
+    if path := shipped().get(name):
+        return path
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    advice = near(name, shipped()) or f"; those that ship are {', '.join(shipped())}"
+    raise RecipeError(f"worlds.use: {name!r} is neither a world that ships nor a file{advice}.")
+
+
+def world_of(name: str) -> World:
+    """A world with its scripts. Raises RecipeError, or WorldError with all mistakes of a file."""
+    path = place(name)
+    both = (path, path.with_suffix(".scripts.yaml"))
+    return _read(path, tuple(one.stat().st_mtime_ns for one in both if one.exists()))
+
+
+def named_worlds(plan: WorldPlan, scripted: bool = False) -> list[World]:
+    """A recipe's worlds, in its order. Raises RecipeError, also for two of one name; WorldError
+    where they are to be `scripted` and one has no scripts."""
+    worlds = [world_of(name) for name in names(plan)]
+    for name, world in zip(names(plan), worlds, strict=True):
+        if scripted and not world.scripts:
+            path = place(name)
+            raise WorldError(
+                f"{path}: has no scripts, and so no dialogues without a capable model. Write them "
+                f"beside it, into {path.with_suffix('.scripts.yaml').name}; docs/worlds.md shows "
+                "how."
+            )
+    called = [world.name for world in worlds]
+    if twice := next((name for name in called if called.count(name) > 1), None):
+        raise RecipeError(f"worlds.use: two of the worlds are called {twice!r}: rename one.")
+    return worlds
+
+
+def held(worlds: Iterable[World], about: bool = False) -> Section:
+    """What each world holds; with what it is, if wanted."""
+    head = ["world", "operations", "policies", "scripts"]
+    rows = list[list[Cell]]()
+    for world in worlds:
+        parts = (world.spec["operations"], world.spec["policies"], world.scripts)
+        rows.append([world.name, *map(len, parts)])
+        if about:
+            rows[-1].append(world.about.partition(". ")[0].rstrip("."))
+    return Section(head=[*head, "what it is"] if about else head, rows=rows)
+
+
+@lru_cache(maxsize=REMEMBERED)  # a run asks for each several times
+def _read(path: Path, _: tuple[int, ...]) -> World:
+    """The world of a file, as it was at these times."""
+    spec = load_world(path)
+    machine = Machine(spec)
+    return World(
+        name=spec["name"],
+        category=spec["category"] or spec["name"],
+        tool=spec["tool"] or spec["name"],
+        about=spec["about"],
+        spec=spec,
+        scripts=tuple(written_scripts(path, machine)),
+    )
+
+
+def scripts_of(world: World, machine: Machine) -> list[WorldScript]:
+    """Its scripts, read. Raises WorldError for one that is none."""
+
+    def fault(where: tuple[str | int, ...], what: str) -> None:
+        raise WorldError(f"{world.name}: scripts{''.join(f'[{part}]' for part in where)} {what}")
+
+    return read_scripts(list(world.scripts), machine, fault)
+
+
+def apis_of(world: World) -> Iterator[Api]:
+    """Its operations as APIs, with their errors in their description."""
+    for name, spec in world.spec["operations"].items():
+        errors = ", ".join(spec["errors"])
+        told = f" {ERROR_TEXT.format(errors)}" if errors else ""
+        yield Api(
+            category=world.category,
+            tool=world.tool,
+            name=name,
+            function=name,
+            description=f"{spec['about']}{told}",
+            parameters=parameters(spec["args"]),
+            returns=returns(spec["shape"]),
+            source=Source(kind="world", reference=world.name, operation=name),
+        )
+
+
+def briefing(machine: Machine, state: State) -> list[str]:
+    """What an assistant in a world has to know besides the moment: what it is for, who speaks, the
+    policies; a sentence each."""
+    lines = [machine.world["about"]]
+    if machine.actor and state["me"]:
+        row = state["tables"][machine.actor][state["me"]]
+        frame = machine.frame(state, {}, "2000-01-01T00:00")  # a name has no moment
+        frame.vars["this"] = row
+        called = as_term(machine.world["entities"][machine.actor]["called"])(frame)
+        lines.append(f"You help {called}, who is signed in.")
+    lines += [policy["says"] for policy in machine.world["policies"]]
+    return [line for line in lines if line]
+
+
+class Worlds:
+    """The machines of worlds, by the hash of what they do."""
+
+    def __init__(
+        self, names: Iterable[str] = (), known: Callable[[], Iterable[JsonObject]] = tuple
+    ) -> None:
+        """Both are read when one of them is asked for first: `known`, those that a run has, before
+        `names`, which may be others by now."""
+        self._names = list(names)
+        self._known = known
+        self._machines: dict[str, Machine] = {}
+
+    def add(self, world: World) -> Machine:
+        """The machine of a world."""
+        return self._machines.setdefault(world.hash, Machine(world.spec))
+
+    def get(self, hash: str) -> Machine | None:
+        if hash not in self._machines:
+            for world in self._known():
+                self.add(World.model_validate(world))
+        while hash not in self._machines and self._names:
+            self.add(world_of(self._names.pop()))
+        return self._machines.get(hash)
+
+    def machine(self, name: str, hash: str) -> Machine:
+        """The machine that a row was drawn with. Raises WorldError if its world is another now."""
+        machine = self.get(hash)
+        if machine is None:
+            raise WorldError(
+                f"{name}: what this world does is another since the run drew its dialogues "
+                f"(then {hash}). Undo the change, or give the recipe another seed or name."
+            )
+        return machine
+
+
+# --- what the stages do ----------------------------------------------------------------------
+
+
+def written_by_model(recipe: Recipe) -> bool:
+    """Whether the query agent words tasks, or scripts are played."""
+    endpoint = recipe.endpoint("query")
+    words = recipe.played.words if recipe.played else "scripts"
+    return words == "model" or (words == "auto" and not (endpoint.small or endpoint.absent))
+
+
+def wants_worlds(recipe: Recipe) -> bool:
+    return recipe.played is not None
+
+
+def check_worlds(recipe: Recipe) -> None:
+    """Raises RecipeError or WorldError for worlds that are not there or no worlds. A run that
+    begins with a version has that version's."""
+    given = recipe.regenerate or recipe.extend
+    if not recipe.worlds or not recipe.worlds.use or given:
+        return
+    worlds = named_worlds(recipe.worlds, scripted=not written_by_model(recipe))
+    beside = recipe.apis.domains or recipe.apis.sources
+    held_out = [zone(recipe.splits, world.category, world.tool) not in SEEN for world in worlds]
+    if all(held_out) and not beside:
+        raise RecipeError(
+            f"splits: {', '.join(world.name for world in worlds)} would be held out, and nothing "
+            "be left to train on. Name a category in `splits.seen`, or set the weights of "
+            "`test_tool` and `test_category` to 0."
+        )
+
+
+def feed_worlds(given: StageInput) -> Iterator[WorldPlan | Domain]:
+    """What worlds come of: the recipe's list of them, then the domains."""
+    plan = given.recipe.worlds
+    if plan and plan.use:
+        yield plan
+    if given.recipe.writes_worlds:
+        yield from given.records()
+
+
+def expect_worlds(recipe: Recipe, domains: int) -> int:
+    named = bool(recipe.worlds and recipe.worlds.use)
+    return named + (domains if recipe.writes_worlds else 0)
+
+
+async def take_worlds(subject: WorldPlan | Domain, context: Context) -> Outcome:
+    """The recipe's worlds, or one that the API agent writes for a domain."""
+    if isinstance(subject, Domain):
+        made = await write_world(subject, job_of(context, "worlds", "api", subject.id))
+        return made.outcome
+    provenance = job_of(context, "worlds", "domain", subject.name).provenance(Costs())
+    worlds = named_worlds(subject)
+    return Outcome(tuple(each.model_copy(update={"provenance": provenance}) for each in worlds))
+
+
+def settle_worlds(found: Sequence[World]) -> Outcome:
+    """Reject worlds whose name another has already."""
+    kept: dict[str, World] = {}
+    rejected: list[Rejected] = []
+    for each in found:
+        if each.name in kept:
+            rejected.append(duplicate(each, each.name, "worlds"))
+        else:
+            kept[each.name] = each
+    return Outcome(tuple(kept.values()), tuple(rejected))
+
+
+def worlds_of(given: StageInput) -> list[World]:
+    """The worlds of a run."""
+    return [World.model_validate(world) for _, world in given.earlier("worlds").objects()]
+
+
+def offer_world(world: World, context: Context) -> Outcome:
+    """A world's operations as APIs, of one collection with those of another world, which stand
+    beside them."""
+    named = names(context.recipe.worlds) if context.recipe.worlds else ()
+    others = [other for name in named if (other := world_of(name)).name != world.name]
+    job = job_of(context, "apis", "api", world.id)
+    beside = (drawn(others, job.seed).name,) if others else ()
+    made = {
+        "collections": (world.name, *beside),
+        "provenance": job.provenance(Costs(), [world.name]),
+    }
+    return Outcome(tuple(api.model_copy(update=made) for api in apis_of(world)))
+
+
+def expect_rows(recipe: Recipe) -> int:
+    """How many dialogues a recipe draws in worlds at most."""
+    plan, anew = recipe.played, recipe.regenerate
+    if plan is None:
+        return 0
+    if anew and plan.rows is not None:
+        return plan.rows  # the worlds are the version's, and the recipe's may be gone
+    if written_by_model(recipe):
+        return plan.rows or recipe.queries.count
+    try:
+        scripts = sum(len(world_of(name).scripts) for name in names(plan))
+    except (RecipeError, WorldError):
+        if not anew:
+            raise
+        return 0
+    most = scripts * plan.per_script
+    return most if plan.rows is None else min(most, plan.rows)
+
+
+# --- what is shown of a world ----------------------------------------------------------------
+
+
+def unmet(machine: Machine, scripts: Iterable[WorldScript]) -> list[str]:
+    """Operations that no script calls, and declared errors that it meets in none, as
+    `operation.error`."""
+    tried = {(each.operation, each.fails) for script in scripts for each in script.turns}
+    operations = machine.world["operations"].items()
+    wanted = [(name, code) for name, spec in operations for code in ("", *spec["errors"])]
+    return [".".join(filter(None, each)) for each in wanted if each not in tried]
+
+
+def found(
+    machine: Machine, scripts: Sequence[WorldScript], result: Soundness, score: Score | None
+) -> list[Section]:
+    """What the checks of a world found: its operations, findings, and faults that were planted."""
+    called = Counter(
+        name for script in scripts for name in {each.operation for each in script.turns}
+    )
+    rows = []
+    for name, spec in machine.world["operations"].items():
+        errors = {code: count for (op, code), count in result.errors.items() if op == name}
+        declared = [f"{code} {errors.get(code, 0)}" for code in spec["errors"]]
+        rows.append((name, called[name], result.successes[name], ", ".join(declared) or "–"))
+    missed = ", ".join(unmet(machine, scripts))
+    sections = [
+        Section(
+            f"{machine.world['name']}: {sum(result.successes.values()):,} calls that succeeded",
+            ("operation", "scripts", "succeeded", "errors, and how often each was met"),
+            rows,
+            note=f"No script meets {missed}." if scripts and missed else "",
+        )
+    ]
+    if result.findings:
+        kept = result.findings.kept.items()
+        items = [f"{what} {' '.join(examples)}".rstrip() for what, examples in kept]
+        sections.append(Section("Findings", items=items))
+    if score:
+        told = f"{score.share:.2f} of {score.told_apart} planted faults are found."
+        sections.append(Section("Planted faults", items=score.survivors, note=told))
+    return sections
+
+
+def described(machine: Machine, state: State, now: str) -> list[Section]:
+    """A world and one state of it: its entities with their rows, its operations, its policies."""
+    sections = [
+        Section(
+            f"{name}, {len(table)} rows",
+            (entity.key, *entity.fields),
+            [
+                [shown(row[column])[:WIDEST] for column in (entity.key, *entity.fields)]
+                for row in table.values()
+            ],
+        )
+        for (name, entity), table in zip(
+            machine.entities.items(), state["tables"].values(), strict=True
+        )
+    ]
+    speaker = f"It is {now}."
+    if machine.actor and state["me"]:
+        speaker += f" {state['me']} of {machine.actor} speaks."
+    operations = [
+        (name, ", ".join(spec["args"]) or "–", spec["about"])
+        for name, spec in machine.world["operations"].items()
+    ]
+    sections.append(Section("Operations", ("name", "arguments", "what it does"), operations))
+    policies = [policy["says"] for policy in machine.world["policies"]]
+    if policies:
+        sections.append(Section("Policies", items=policies))
+    sections.append(Section(note=speaker))
+    return sections
