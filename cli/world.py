@@ -91,7 +91,7 @@ def show(
     Example: `toolloom world show recipes/worlds/shop.yaml --seed 7 --task 3`
     """
     from toolloom.pipeline.worlds.library import described
-    from toolloom.pipeline.worlds.series import tasks
+    from toolloom.pipeline.worlds.tasks import tasks
     from toolloom.pipeline.worlds.wants import as_text
 
     machine, state, now = _drawn(file, seed)

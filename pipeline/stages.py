@@ -41,8 +41,8 @@ from toolloom.pipeline.worlds.library import (
     worlds_of,
 )
 from toolloom.pipeline.worlds.library import names as worlds_named
-from toolloom.pipeline.worlds.needs import draw_world_needs
 from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
+from toolloom.pipeline.worlds.sampler import draw_world_needs
 from toolloom.schemas import (
     API_SEARCH,
     Api,

@@ -16,7 +16,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from random import Random
 from types import SimpleNamespace
@@ -43,8 +43,8 @@ from toolloom.pipeline.store.run_folder import batches
 from toolloom.pipeline.templates.filling import NUMBER, STAGE, TemplateRenderer
 from toolloom.pipeline.templates.mine import SeenValues, mine
 from toolloom.pipeline.templates.written import Given, load_templates
-from toolloom.pipeline.worlds.needs import Abilities, Chance, WorldDraw, script_needs
 from toolloom.pipeline.worlds.play import WorldSession, moment_of
+from toolloom.pipeline.worlds.sampler import Abilities, Chance, WorldDraw, script_needs
 from toolloom.schemas import (
     Api,
     Dialogue,
@@ -62,6 +62,7 @@ from toolloom.schemas import (
     Template,
     Verdict,
     World,
+    WorldPlan,
     seed_for,
 )
 from toolloom.schemas.endpoint import NO_MODEL
@@ -262,9 +263,11 @@ class _Run:
                 source, number = begin[chance.script]
                 return f"{source}-x{number + chance.use:06d}"
 
-            needs = script_needs(recipe, draw, wanted, self._apis, kinds, named)
+            fits = partial(draw.wants, recipe.played or WorldPlan())
+            chances = draw.chances(wanted, fits) if wanted else []
+            needs = script_needs(recipe, draw, chances, self._apis, kinds, named)
             world = draw.world.model_dump_json()
-            for batch in batches(needs if wanted else (), NEEDS):
+            for batch in batches(needs, NEEDS):
                 self._given.rows.check()
                 yield _Playing(world, batch, recipe)
 

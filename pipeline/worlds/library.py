@@ -144,6 +144,15 @@ def named_worlds(plan: WorldPlan, scripted: bool = False) -> list[World]:
     called = [world.name for world in worlds]
     if twice := next((name for name in called if called.count(name) > 1), None):
         raise RecipeError(f"worlds.use: two of the worlds are called {twice!r}: rename one.")
+    operations: dict[str, str] = {}
+    for world in worlds:
+        for api in apis_of(world):
+            other = operations.setdefault(api.id, world.name)
+            if other != world.name:
+                raise RecipeError(
+                    f"worlds.use: {other} and {world.name} both have the operation {api.id}: give "
+                    "one of them another `tool` or `category`, or leave it out."
+                )
     return worlds
 
 

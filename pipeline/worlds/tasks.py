@@ -12,12 +12,14 @@ and the difference of the states is the goal.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State
 from toolloom.pipeline.checks.world.outcome import difference
+from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.lookups import Path, form_of, keys_in, leaves, lookups_of
 from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, ScenarioDrawer, TaskSize
@@ -39,6 +41,8 @@ from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
 KINDS, TRIES = 8, 5  # scenarios, and goals of each, that are tried until one has a solution
 STARTS = 4  # states that are tried
 STATES = 16  # draws of a start state until a change can be made in it
+PER_STATE = 4  # tasks that are drawn from one start state
+DRAWS = 40  # until a task is of the wanted kind
 WISHES = ("single", "multi_turn", "clarification", "confirmation")  # that can begin with a change
 
 
@@ -102,6 +106,39 @@ class Task:
     rows: tuple[NamedRow, ...]
     avoided: Avoided | None
     offered: tuple[str, ...]  # operations that the assistant has
+
+
+def tasks(
+    machine: Machine,
+    seed: Any,
+    count: int,
+    scenario: str | None = None,
+    size: TaskSize | None = None,
+    among: Collection[str] = SCENARIOS,
+    fits: Callable[[Task], bool] = lambda task: True,
+) -> Iterator[Task | None]:
+    """Tasks by number; None where the world has none of the wanted kind.
+
+    Several share a start state, which is drawn so that the first of them can be about the change
+    whose turn it is: so no change is left out because few states allow it.
+    """
+    changes = lookups_of(machine).writes
+    for number in range(count):
+        rng = rng_for(seed, "task", number)
+        goal = None
+        if number % PER_STATE == 0:
+            goal = changes[(number // PER_STATE) % len(changes)] if changes else None
+            start = start_for(machine, rng_for(seed, "task state", number), goal)
+        for attempt in range(DRAWS):
+            # After two draws another state may have one, or another scenario.
+            begin = start if attempt < 2 else None
+            chosen = scenario or draw_scenario(rng, goal if begin else None, size, among)
+            task = draw_task(machine, rng, chosen, begin, goal if begin else None, size)
+            if task and fits(task):
+                yield task
+                break
+        else:
+            yield None
 
 
 def draw_task(

@@ -13,8 +13,8 @@ from toolloom.llm import FakeServer, Gateway
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.worlds.library import apis_of, world_of
-from toolloom.pipeline.worlds.needs import draw_world_needs
 from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
+from toolloom.pipeline.worlds.sampler import draw_world_needs
 from toolloom.schemas import (
     Api,
     Dialogue,

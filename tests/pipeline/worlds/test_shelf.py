@@ -8,8 +8,8 @@ import pytest
 
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.scripts import play
 from toolloom.pipeline.worlds.library import load_scripts, load_world, unmet
+from toolloom.pipeline.worlds.scripts import play
 
 WORLDS = Path(__file__).parents[3] / "recipes" / "worlds"
 SHIPPED = sorted(path for path in WORLDS.glob("*.yaml") if "scripts" not in path.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -21,8 +21,7 @@ from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.lookups import keys_in, keys_shown, lookups_of
 from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
-from toolloom.pipeline.worlds.series import coverage, tasks
-from toolloom.pipeline.worlds.tasks import Task, TaskCall, draw_task, faults
+from toolloom.pipeline.worlds.tasks import Task, TaskCall, draw_task, faults, tasks
 from toolloom.pipeline.worlds.wants import as_text
 
 ROOT = Path(__file__).parents[3]
@@ -263,8 +262,8 @@ def test_long_tasks_can_be_had(world: str, size: TaskSize) -> None:
 def test_tasks_of_every_number_of_calls_come_up(world: str) -> None:
     """From one to eight, the longest of them among those of several wants; they come seldom in an
     airline's and a restaurant's."""
-    machine, found = drawn(world)
-    depths = coverage(machine, [*found, *drawn(world, "multi_turn")[1]]).depths
+    _, found = drawn(world)
+    depths = Counter(len(task.calls) for task in [*found, *drawn(world, "multi_turn")[1]])
     assert depths.keys() >= {*range(1, 7 if world in ("flights", "restaurant") else 8)}
 
 
@@ -294,16 +293,6 @@ def test_a_world_without_an_actor_has_tasks_too() -> None:
     found = [task for task in tasks(machine, 1, 12) if task]
     assert any([call.name for call in t.calls] == ["list_accounts", "pay_in"] for t in found)
     assert not any(faults(machine, task, task.calls) for task in found)
-
-
-def test_what_is_never_drawn_is_told() -> None:
-    """Goals that no task is about and errors that none meets, by name."""
-    machine, found = drawn("lending")
-    told = coverage(machine, found)
-    assert sum(told.depths.values()) == len(found)
-    assert told.undrawn == []
-    assert "renew.twice" in coverage(machine, []).unmet
-    assert "renew" in coverage(machine, []).undrawn
 
 
 def test_calls_before_what_they_need_are_no_solution() -> None:

@@ -15,8 +15,8 @@ from support.toys import ALL_IN_TRAIN
 from toolloom.pipeline.checks.world.interpreter import Machine, state_of
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.library import apis_of
-from toolloom.pipeline.worlds.needs import PER_STATE, WorldDraw, draw_world_needs, parted
 from toolloom.pipeline.worlds.play import moment_of
+from toolloom.pipeline.worlds.sampler import PER_STATE, WorldDraw, draw_world_needs, parted
 from toolloom.pipeline.worlds.scripts import play
 from toolloom.schemas import (
     Ability,

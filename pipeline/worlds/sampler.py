@@ -20,15 +20,15 @@ from typing import Any
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, State
 from toolloom.pipeline.checks.world.outcome import difference
+from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.needs import Distractors
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.library import briefing, scripts_of, written_by_model
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
 from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, play_in
-from toolloom.pipeline.worlds.series import tasks
 from toolloom.pipeline.worlds.states import draw_now, draw_state
-from toolloom.pipeline.worlds.tasks import Task
+from toolloom.pipeline.worlds.tasks import Task, tasks
 from toolloom.pipeline.worlds.telling import scenario_of, story
 from toolloom.pipeline.worlds.wants import play_of
 from toolloom.schemas import (
@@ -52,7 +52,7 @@ from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
 OFFERED = 24  # operations of a world that an assistant has, unless more are called
 PER_STATE = 2  # rows of different scripts
 DRY = 5  # rows after one another without a task: the world has none of that kind
-PICKS = 12  # tries in a state for a script that was made of a dialogue: it needs more to hold
+MANY = 60  # rows from which on worlds are searched in processes side by side
 STATES = 300  # drawn of a world, and
 STATES_A_ROW = 80  # more for each row that a script may give
 
@@ -78,19 +78,12 @@ class WorldDraw:
     hash: str = field(init=False)
     machine: Machine = field(init=False)
     scripts: list[WorldScript] = field(init=False)
-    written: int = field(init=False)  # scripts of the world itself; others are made of dialogues
     _told: set[tuple[int, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.hash = self.world.hash
         self.machine = Machine(self.world.spec)
         self.scripts = scripts_of(self.world, self.machine)
-        self.written = len(self.scripts)
-
-    def add(self, script: WorldScript) -> int:
-        """The place of a script that was made of a dialogue."""
-        self.scripts.append(script)
-        return len(self.scripts) - 1
 
     def start(self, number: int) -> tuple[str, State]:
         """Moment and state of a number."""
@@ -101,18 +94,12 @@ class WorldDraw:
     def play(self, chance: Chance, now: str, state: State) -> Play | None:
         script = self.scripts[chance.script]
         rng = self.rng("script", script.name, chance.state)
-        tries = PICKS if chance.script >= self.written else 1
-        rows = (play_in(script, self.machine, state, now, rng) for _ in range(tries))
-        return next(filter(None, rows), None)
+        return play_in(script, self.machine, state, now, rng)
 
     def wants(self, plan: WorldPlan, script: int, row: Play) -> bool:
         """Whether the recipe's dials let a row in."""
         scenario = scenario_of(self.scripts[script], row, self.machine)
         return fits_dials(row, plan) and (not plan.scenarios or scenario in plan.scenarios)
-
-    def hold(self, script: int, texts: Sequence[str]) -> None:
-        """A script's row is there already that says these texts."""
-        self._told.add((script, digest(list(texts), 16)))
 
     def chances(self, wanted: Mapping[int, int], fits: Callable[[int, Play], bool]) -> list[Chance]:
         """Where rows can be drawn, as many of each script as are `wanted`, by number of state: of
@@ -189,27 +176,42 @@ def _draw_scripts(
     recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw], known: Sequence[Api]
 ) -> Iterator[Need]:
     """Needs with their words: rows of scripts."""
-    for draw, wanted in zip(draws, parted(recipe, plan, draws), strict=True):
+    wanted = parted(recipe, plan, draws)
+    every: Iterable[list[Chance]]
+    if sum(sum(each.values()) for each in wanted) < MANY:
+        every = (
+            draw.chances(each, partial(draw.wants, plan))
+            for draw, each in zip(draws, wanted, strict=True)
+        )
+    else:
+        searches = [(recipe, draw.world, each) for draw, each in zip(draws, wanted, strict=True)]
+        every = in_processes(_found, searches)
+    for draw, chances in zip(draws, every, strict=True):
         begin = f"{draw.world.name}-{recipe.seed}"
 
         def named(chance: Chance, begin: str = begin) -> str:
             return f"{begin}-{chance.script:03d}-{chance.use:02d}"
 
-        yield from script_needs(recipe, draw, wanted, known, Abilities(recipe, draw), named)
+        yield from script_needs(recipe, draw, chances, known, Abilities(recipe, draw), named)
+
+
+def _found(search: tuple[Recipe, World, Mapping[int, int]]) -> list[Chance]:
+    """Where a recipe's rows of a world can be drawn; in a process of its own."""
+    recipe, world, wanted = search
+    draw = WorldDraw(recipe, world)
+    return draw.chances(wanted, partial(draw.wants, recipe.played or WorldPlan()))
 
 
 def script_needs(
     recipe: Recipe,
     draw: WorldDraw,
-    wanted: Mapping[int, int],
+    chances: Sequence[Chance],
     known: Sequence[Api],
     kinds: Abilities,
     name: Callable[[Chance], str],
 ) -> Iterator[Need]:
-    """Needs with their words: so many rows of scripts, in states that were not drawn before."""
-    plan = recipe.played or WorldPlan()
+    """Needs with their words: rows of scripts in the states that were found for them."""
     own = [api for api in known if api.source.reference == draw.world.name]
-    chances = draw.chances(wanted, partial(draw.wants, plan))
     for number, same in groupby(chances, key=lambda chance: chance.state):
         now, state = draw.start(number)
         for chance in same:
@@ -217,8 +219,16 @@ def script_needs(
             assert row is not None  # it was drawn before, from the same seed
             script = draw.scripts[chance.script]
             scenario = scenario_of(script, row, draw.machine)
-            more = (scenario, name(chance), own, known, kinds.of(row, script.searches))
-            yield _need(recipe, draw, row, *more)
+            yield _need(
+                recipe,
+                draw,
+                row,
+                name=name(chance),
+                scenario=scenario,
+                ability=kinds.of(row, script.searches),
+                own=own,
+                known=known,
+            )
 
 
 def _draw_tasks(
@@ -252,8 +262,16 @@ def _draw_tasks(
                 for api in known
                 if api.source.reference == draw.world.name and api.source.operation in offered
             ]
-            scenario = Scenario(task.scenario)
-            need = _need(recipe, draw, row, scenario, name, own, known, kinds.of(row))
+            need = _need(
+                recipe,
+                draw,
+                row,
+                name=name,
+                scenario=Scenario(task.scenario),
+                ability=kinds.of(row),
+                own=own,
+                known=known,
+            )
             if anew is None or split_of_need(recipe.splits, need) is anew.split:
                 yield need
 
@@ -338,11 +356,12 @@ def _need(
     recipe: Recipe,
     draw: WorldDraw,
     row: Play,
-    scenario: Scenario,
+    *,
     name: str,
+    scenario: Scenario,
+    ability: Ability,
     own: Sequence[Api],
     known: Sequence[Api],
-    ability: Ability,
 ) -> Need:
     by_operation = {api.source.operation: api for api in own}
     rng = rng_for(recipe.seed, "worlds", name, "pool")
