@@ -8,12 +8,11 @@ writes. Whether a call with them succeeds is tried, not reasoned.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from datetime import date
-from typing import Any
 
 from toolloom.pipeline.checks.world.grammar import Kind
-from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State, shifted
+from toolloom.pipeline.checks.world.interpreter import Json, Machine, Row, State, nodes, shifted
 
 RowKey = tuple[str, str]  # an entity and the key of one of its rows
 
@@ -167,7 +166,8 @@ class GoalDrawer:
     def _texts(self, name: str) -> Row:
         """Texts of a new row, from one of those that the world writes out and the state has not."""
         texts: Row = {}
-        for entity, fields in sets(self.machine.world["operations"][name]["steps"]):
+        steps = nodes(self.machine.world["operations"][name]["steps"])
+        for _, entity, _, fields, _ in (n for n in steps if n[0] in ("create", "update")):
             spoken = {
                 field: tree[1]
                 for field, tree in fields.items()
@@ -189,17 +189,6 @@ class GoalDrawer:
                 row = self.rng.choice(written if constants and len(fresh) < 3 else fresh or written)
                 texts |= {argument: row[field] for field, argument in spoken.items()}
         return texts
-
-
-def sets(steps: Json) -> Iterator[tuple[str, Any]]:
-    """What steps set: the entity, and the terms by field."""
-    for step in steps:
-        if step[0] in ("create", "update"):
-            yield step[1], step[3]
-        elif step[0] == "when":
-            yield from sets([step[2]])
-        elif step[0] == "each":
-            yield from sets(step[4])
 
 
 def _repeats(items: list[Json]) -> bool:

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree
-from toolloom.pipeline.checks.world.interpreter import Frame, Json, Machine, Row, Term, as_term
+from toolloom.pipeline.checks.world.interpreter import (
+    Frame,
+    Json,
+    Machine,
+    Row,
+    Term,
+    as_term,
+    names_one,
+    nodes,
+)
 
 Path = tuple[str | int, ...]
 FieldOf = tuple[str, str]  # an entity and one of its fields
@@ -107,7 +116,8 @@ class Lookups:
         self.changed = {
             field
             for spec in operations.values()
-            for entity, field in _set_fields(spec["steps"])
+            for _, entity, _, fields, _ in (n for n in nodes(spec["steps"]) if n[0] == "update")
+            for field in fields
             if entity == machine.actor
         }
         """Fields of one's own row that operations change: nobody asks for the others."""
@@ -170,7 +180,10 @@ class Lookups:
             (_path_of(part), as_term(part))
             for part in parts
             if part[0] != "value"
-            and (entity == self.machine.actor or not _hops_to(part, self.machine.actor))
+            and (
+                entity == self.machine.actor
+                or not any(n[0] == "hop" and n[2] == self.machine.actor for n in nodes(part))
+            )
         ]
 
     def holders(self, entity: str, other: str, key: str, frame: Frame) -> list[str]:
@@ -251,10 +264,7 @@ def leaves(kind: Kind, value: Json, path: Path = ()) -> Iterator[tuple[Path, Kin
 
 def scanned(tree: Json) -> set[str]:
     """The entities whose rows a tree searches."""
-    if not isinstance(tree, list) or not tree or tree[0] == "value":
-        return set()
-    own = {tree[1]} if tree[0] == "table" else set()
-    return own.union(*map(scanned, tree))
+    return {node[1] for node in nodes(tree) if node[0] == "table"}
 
 
 def fields_read(tree: Json, names: dict[str, str]) -> set[FieldOf]:
@@ -361,24 +371,9 @@ def _shown_fields(tree: Json, names: dict[str, str]) -> Iterator[FieldOf]:
                 yield from fields_read(part, names)
 
 
-def _set_fields(steps: Json) -> Iterator[FieldOf]:
-    if isinstance(steps, list) and steps:
-        if steps[0] == "update":
-            yield from ((steps[1], field) for field in steps[3])
-        for part in steps:
-            yield from _set_fields(part)
-
-
-def _mentions(tree: Json, *what: str) -> bool:
-    if not isinstance(tree, list):
-        return False
-    return tree == list(what) or any(_mentions(part, *what) for part in tree)
-
-
-def _hops_to(tree: Json, entity: str | None) -> bool:
-    if not isinstance(tree, list):
-        return False
-    return (tree[:1] == ["hop"] and tree[2] == entity) or any(_hops_to(t, entity) for t in tree)
+def _hops(tree: Json) -> set[str]:
+    """The entities to whose rows a tree follows references."""
+    return {node[2] for node in nodes(tree) if node[0] == "hop"}
 
 
 def _path_of(tree: Json) -> str:
@@ -398,7 +393,7 @@ def _search(returns: Json) -> Search | None:
     conjuncts = clause[1:] if clause and clause[0] == "and" else [clause] if clause else []
     filters = [found for part in conjuncts if (found := _filter(part, alias)) is not None]
     rows = as_term(["list", source, alias, clause, [], None, None])
-    return Search(source[1], alias, rows, tuple(filters), _mentions(clause, "var", "me"))
+    return Search(source[1], alias, rows, tuple(filters), names_one(clause, "me"))
 
 
 def _filter(part: Tree, alias: str) -> SearchFilter | None:
@@ -416,7 +411,7 @@ def _filter(part: Tree, alias: str) -> SearchFilter | None:
         (part[2], part[1], sign),
         (part[1], part[2], _TURNED.get(sign, sign)),
     ):
-        if side[0] == "arg" and _mentions(other, "var", alias):
+        if side[0] == "arg" and names_one(other, alias):
             return SearchFilter(side[1], turned, other, as_term(other))
     return None
 

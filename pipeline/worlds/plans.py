@@ -10,13 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
-from toolloom.pipeline.checks.world.interpreter import (
-    PATTERNS,
-    Frame,
-    Json,
-    Row,
-    State,
-)
+from toolloom.pipeline.checks.world.interpreter import PATTERNS, Frame, Json, Row, State, names_one
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.worlds.lookups import (
     FieldOf,
@@ -42,7 +36,6 @@ from toolloom.pipeline.worlds.solutions import (
     looked_at,
     played,
     seen,
-    uses,
     visible,
 )
 
@@ -113,7 +106,7 @@ class Plan:
         keys = list(keys_in(args, kinds))
         if says:
             trees = self.lookups.deciding(name, says)
-            about = {a for a, k in kinds.items() if any(uses(t, k.get("as")) for t in trees)}
+            about = {a for a, k in kinds.items() if any(names_one(t, k.get("as")) for t in trees)}
             if not all(p[0] in about or self._said(e, k) for p, e, k in keys):
                 return False
             keys = [key for key in keys if key[0][0] in about]

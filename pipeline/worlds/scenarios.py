@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
-from toolloom.pipeline.checks.world.interpreter import Json, Row, State
+from toolloom.pipeline.checks.world.interpreter import Json, Row, State, names_one, nodes
 from toolloom.pipeline.worlds.followups import FollowUpDrawer
 from toolloom.pipeline.worlds.goals import GoalDrawer
 from toolloom.pipeline.worlds.lookups import FieldOf, Lookups, Path, fields_read, keys_in, scanned
@@ -390,7 +390,7 @@ class ScenarioDrawer:
         lets = dict(_lets(spec["steps"]))
         reads, searched = set(), set()
         for clause in _clauses(spec["steps"], code):
-            for tree in (clause, *(lets[name] for name in lets if _names(clause, name))):
+            for tree in (clause, *(lets[name] for name in lets if names_one(clause, name))):
                 reads |= fields_read(tree, names)
                 searched |= scanned(tree)
         searches = self.lookups.searches
@@ -437,20 +437,10 @@ def _lets(steps: Json) -> Iterator[tuple[str, Json]]:
             yield from _lets(step[4])
 
 
-def _names(tree: Json, name: str) -> bool:
-    if not isinstance(tree, list):
-        return False
-    return tree == ["var", name] or any(_names(part, name) for part in tree)
-
-
 def _clauses(steps: Json, code: str) -> Iterator[Json]:
     """The conditions whose failure is an error of a code."""
-    for step in steps:
-        if step[0] == "require" and step[2] == code:
-            yield step[1]
-        elif step[0] == "find" and step[3] == code:
-            yield step[2]
-        elif step[0] == "when":
-            yield from _clauses([step[2]], code)
-        elif step[0] == "each":
-            yield from _clauses(step[4], code)
+    for node in nodes(steps):
+        if node[0] == "require" and node[2] == code:
+            yield node[1]
+        elif node[0] == "find" and node[3] == code:
+            yield node[2]

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolloom.pipeline.checks.world.interpreter import (
-    CallRefused,
-    Frame,
     Json,
     Machine,
     Row,
     State,
     Table,
+    names_one,
 )
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
 from toolloom.pipeline.worlds.lookups import (
@@ -143,7 +142,7 @@ def looked_at(lookups: Lookups, state: State, now: str, name: str, args: Row) ->
     for _, term, searched in lookups.musts[name]:
         if not searched:
             continue
-        frame = bound(lookups.machine, state, now, name, args)
+        frame = lookups.machine.bound(state, name, args, now)
         if frame is None:
             return set()
         frame.tables = watched = _Watched(frame.tables)
@@ -155,20 +154,10 @@ def looked_at(lookups: Lookups, state: State, now: str, name: str, args: Row) ->
 def forbidden(lookups: Lookups, state: State, now: str, name: str, args: Row) -> str | None:
     """What the first policy says that does not let a call pass."""
     for says, term, _ in lookups.musts[name]:
-        frame = bound(lookups.machine, state, now, name, args)
+        frame = lookups.machine.bound(state, name, args, now)
         if frame is not None and not term(frame):
             return str(says)
     return None
-
-
-def bound(machine: Machine, state: State, now: str, name: str, args: Row) -> Frame | None:
-    operation = machine.operations[name]
-    try:
-        frame = machine.frame(state, operation.arguments(args), now)
-        operation.bind(frame)
-    except CallRefused:
-        return None
-    return frame
 
 
 # --- what is needed --------------------------------------------------------------------------
@@ -222,7 +211,7 @@ def _unseen(
     for path, entity, key in keys_in(avoided.arguments, kinds):
         alias = kinds[str(path[0])].get("as")
         trees = lookups.deciding(avoided.name, avoided.why)
-        used = avoided.why == "declined" or any(uses(tree, alias) for tree in trees)
+        used = avoided.why == "declined" or any(names_one(tree, alias) for tree in trees)
         if used and not known(machine, start, calls, entity, key, need.rows):
             yield f"{avoided.name}: nothing shows {key}"
     for entity in looked_at(lookups, state, now, avoided.name, avoided.arguments):
@@ -232,13 +221,6 @@ def _unseen(
         for policy in lookups.policies[avoided.name]:
             if policy.get("first") and not any(c.name in policy["first"] for c in calls):
                 yield str(policy["says"])
-
-
-def uses(tree: Json, alias: str | None) -> bool:
-    """Whether a tree is about a named row."""
-    if not isinstance(tree, list):
-        return False
-    return tree == ["var", alias] or any(uses(part, alias) for part in tree)
 
 
 def known(

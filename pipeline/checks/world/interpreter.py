@@ -191,7 +191,9 @@ class Machine:
     def bound(self, state: State, name: str, arguments: Json, now: str) -> Frame | None:
         """The names of a call in a state, before its steps; None if its arguments do not fit or
         name nothing."""
-        operation = self.operations[name]
+        operation = self.operations.get(name)
+        if operation is None:
+            return None
         try:
             frame = self.frame(state, operation.arguments(arguments), now)
             operation.bind(frame)

@@ -81,26 +81,8 @@ def _when(value: str, voice: Voice) -> str:
     return f"{_on(value, voice)} at {_time(value, voice)}"
 
 
-def _clock(value: str, voice: Voice) -> str:
-    clock = (int(value[-5:-3]) + 11) % 12 + 1
-    return f"{clock}{'.' if voice.british else ':'}{value[-2:]}"
-
-
-def _nth(value: str, voice: Voice) -> str:
-    day = int(value[8:10])
-    ending = "th" if day in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
-    return f"{day}{ending}"
-
-
 def _number(value: Any, voice: Voice) -> str:
     return SMALL[value] if isinstance(value, int) and 0 <= value <= 10 else f"{value:,}"
-
-
-def _list(value: Any, voice: Voice) -> str:
-    items = [shown(item) for item in value]
-    if len(items) < 2:
-        return "".join(items)
-    return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def _first(value: str, voice: Voice) -> str:
@@ -117,13 +99,9 @@ FORMS: dict[str, tuple[tuple[str, ...], Callable[[Any, Voice], str]]] = {
     "day": (("date", "datetime"), _day),
     "on": (("date", "datetime"), _on),
     "weekday": (("date", "datetime"), _weekday),
-    "month": (("date", "datetime"), lambda value, voice: MONTHS[int(value[5:7]) - 1]),
-    "nth": (("date", "datetime"), _nth),
     "time": (("time", "datetime"), _time),
-    "clock": (("time", "datetime"), _clock),
     "when": (("datetime",), _when),
     "number": (("integer",), _number),
-    "list": (("list",), _list),
     "first": (("text",), _first),
     "a": (("text", "choice"), _article),
     "lower": (("text", "choice"), lambda value, voice: value[:1].lower() + value[1:]),

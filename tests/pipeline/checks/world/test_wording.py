@@ -29,14 +29,6 @@ KINDS = {
         ("due {day|on}", {"day": "2026-01-23"}, "due on Friday", "due on Friday"),
         ("due {day|on}", {"day": "2026-01-27"}, "due on January 27", "due on 27 January"),
         ("since {day|date}", {"day": "2025-12-30"}, "since December 30", "since 30 December"),
-        (
-            "the {day|nth} of {day|month}",
-            {"day": "2026-01-22"},
-            "the 22nd of January",
-            "the 22nd of January",
-        ),
-        ("the {day|nth}", {"day": "2026-02-12"}, "the 12th", "the 12th"),
-        ("at {at|clock}", {"at": "2026-02-12T13:05"}, "at 1:05", "at 1.05"),
         ("due {day|date}", {"day": "2027-01-27"}, "due January 27, 2027", "due 27 January 2027"),
         ("{at|when}", {"at": "2026-01-20T15:30"}, "Today at 3:30 pm", "Today at 3.30pm"),
         ("at {at|time}", {"at": "2026-01-20T12:00"}, "at 12 pm", "at 12pm"),
@@ -45,7 +37,6 @@ KINDS = {
         ("{n|count mug}", {"n": 1}, "One mug", "One mug"),
         ("{n|count box} {n|if is/are}", {"n": 12}, "12 boxes are", "12 boxes are"),
         ("{n|count knife/knives}", {"n": 2}, "Two knives", "Two knives"),
-        ("of {items|list}", {"items": ["a", "b", "c"]}, "of a, b and c", "of a, b and c"),
         ("{name|first}, {name|a}", {"name": "ann Lee"}, "Ann, an ann Lee", "Ann, an ann Lee"),
     ],
 )
