@@ -29,20 +29,18 @@ from toolloom.pipeline.apis.sources import (
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput, job_of
-from toolloom.pipeline.worlds.library import (
-    check_worlds,
-    expect_rows,
+from toolloom.pipeline.worlds.library import check_worlds, expect_rows, wants_worlds
+from toolloom.pipeline.worlds.library import names as worlds_named
+from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
+from toolloom.pipeline.worlds.sampler import draw_world_needs
+from toolloom.pipeline.worlds.world_stages import (
     expect_worlds,
     feed_worlds,
     offer_world,
     settle_worlds,
     take_worlds,
-    wants_worlds,
     worlds_of,
 )
-from toolloom.pipeline.worlds.library import names as worlds_named
-from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
-from toolloom.pipeline.worlds.sampler import draw_world_needs
 from toolloom.schemas import (
     API_SEARCH,
     Api,
