@@ -26,7 +26,7 @@ from toolloom.schemas.yaml_reader import UnreadableYaml, read_yaml
 
 LARGEST = 100_000_000  # bytes of a file
 DEEPEST = 300  # nesting of a YAML file; Python's own limit holds for JSON
-MOST = 10_000_000  # values of a YAML file, those included that aliases repeat
+MOST = 3_000_000  # values of a YAML file, those included that aliases repeat: ten seconds
 _SECOND_TRY = 2_000_000  # bytes up to which a slower, more tolerant parser is tried
 _TOLD = 5  # repeated keys that are noted one by one
 _MARKS = (
