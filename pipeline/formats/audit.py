@@ -44,7 +44,7 @@ from toolloom.pipeline.formats.files import ForeignRow, foreign_rows
 from toolloom.pipeline.formats.import_log import writable
 from toolloom.pipeline.formats.reading import Reading, readings
 from toolloom.pipeline.formats.sharegpt import conversation_row, is_conversation
-from toolloom.pipeline.render.section import Section
+from toolloom.pipeline.render.section import Section, counted
 from toolloom.pipeline.store.files import replacing
 from toolloom.schemas import Dialogue, Finding, JsonObject, StoreError
 
@@ -231,8 +231,8 @@ def sections(report: AuditReport) -> list[Section]:
     faulty = f"{number} {'have findings' if report.flagged > 1 else 'has a finding'}"
     shown = [
         Section(
-            note=f"{report.source}: {report.rows:,} rows, {report.dialogues:,} "
-            f"of them dialogues, with {report.calls:,} calls. {faulty}."
+            note=f"{report.source}: {counted(report.rows, 'row')}, "
+            f"{counted(report.dialogues, 'dialogue')}, {counted(report.calls, 'call')}. {faulty}."
         )
     ]
     if report.reasons:
