@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 import re
 from collections.abc import Iterator, Sequence
@@ -19,11 +18,10 @@ from prefect.artifacts import (
 )
 
 from toolloom.llm.log import note
-from toolloom.pipeline.dataset.report import StageCount, Summary
+from toolloom.pipeline.dataset.report import Summary
 from toolloom.pipeline.pages.screen import in_words, stage_in_words
 from toolloom.pipeline.progress import StageFigures, Watch
 from toolloom.pipeline.render.markdown import cell, markdown
-from toolloom.pipeline.render.plots import Plot, svg
 from toolloom.pipeline.render.section import Section, dollars
 from toolloom.pipeline.run import Made
 from toolloom.pipeline.store.run_folder import begun_with
@@ -141,7 +139,7 @@ def summary(message: str, made: Made) -> str:
         Section(note=lacking),
     ]
     head = f"# {cell(message)}"
-    parts = [head, *_version(made), _picture(stages), markdown(sections), f"Run `{did.run}`"]
+    parts = [head, *_version(made), markdown(sections), f"Run `{did.run}`"]
     return "\n\n".join(filter(None, parts))
 
 
@@ -154,20 +152,6 @@ def _version(made: Made) -> Iterator[str]:
     text = f"import datasets\n{made.published.load_line}"
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     yield f"{fence}python\n{text}\n{fence}"
-
-
-def _picture(stages: Sequence[StageCount]) -> str:
-    """Bars of what each stage accepted and rejected, within the text itself."""
-    plot = Plot(
-        "stages",
-        "Records by stage",
-        [stage.name for stage in stages],
-        [stage.accepted for stage in stages],
-        [stage.rejected for stage in stages],
-        ("accepted", "rejected"),
-    )
-    data = base64.b64encode(svg(plot)).decode()
-    return f"![What each stage accepted and rejected](data:image/svg+xml;base64,{data})"
 
 
 def _took(summary: Summary) -> Section:

@@ -73,10 +73,6 @@ class Section:
     items: Sequence[str] = ()
     legend: Sequence[tuple[str, str]] = ()  # kind of a bar's part, and its name
 
-    @property
-    def is_chart(self) -> bool:
-        return not self.head and any(isinstance(cell, Bar) for row in self.rows for cell in row)
-
     def is_number(self, column: int) -> bool:
         """Whether the cells of a column are figures, as its first one tells."""
         return bool(self.rows) and bool(FIGURE.fullmatch(str(self.rows[0][column])))
