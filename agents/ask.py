@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from toolloom.llm import Model, Request
-from toolloom.llm.wire import IllegalSchema, check_schema, readings, violation
+from toolloom.llm.json_output import IllegalSchema, check_schema, readings, violation
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     AgentName,

@@ -28,9 +28,9 @@ COSTS = {"wall": "wall s", "cpu": "CPU s", "peak": "MB"}
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # for `support`
 
 
-def alone(script: str, what: str, **task: Any) -> Json:
+def alone(script: str, what: str, python: str = sys.executable, **task: Any) -> Json:
     """What one way took, in a fresh process."""
-    command = [sys.executable, script, "--alone", what, json.dumps(task, default=str)]
+    command = [python, script, "--alone", what, json.dumps(task, default=str)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     taken: Json = json.loads(done.stdout)
     return taken
@@ -84,7 +84,7 @@ def memory(field: str) -> float:
 def endpoint(**options: Any) -> Iterator[str]:
     """The scripted endpoint in its own process: its address."""
     words = [f"--{name}={value}" for name, value in options.items()]
-    command = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", *words]
+    command = [sys.executable, "-m", "toolloom.llm.scripted", "--port=0", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -6,20 +6,19 @@ help. This is the only place that retries. The answer is committed before anyone
 embeddings and the embedded model's server are ways of the same door, and the scripted endpoint for
 tests and trials stands beside it.
 
-May touch: the network, the cache database; render, prompts, checks, schemas.
-Begin with `model.py`, where a request comes in; `cache.py` and `budget.py` are what it passes.
+May touch: the network, the cache's file; render, prompts, checks, schemas.
+Begin with `Model._answer` in `model.py`: the way of a request, from top to bottom.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from toolloom.llm.embeddings import Embedder
-from toolloom.llm.gateway import Gateway
 from toolloom.llm.local import LocalServer
-from toolloom.llm.model import Model
-from toolloom.llm.wire import Reply, Request
+from toolloom.llm.messages import Reply, Request
+from toolloom.llm.model import Gateway, Model
 
 if TYPE_CHECKING:
-    from toolloom.llm.fake import FakeServer
+    from toolloom.llm.scripted import FakeServer
 
 __all__ = [
     "Embedder",
@@ -33,9 +32,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Later: it loads a web server, and `python -m toolloom.llm.fake` must find it unloaded.
+    # Later: it loads a web server, and `python -m toolloom.llm.scripted` must find it unloaded.
     if name == "FakeServer":
-        from toolloom.llm.fake import FakeServer
+        from toolloom.llm.scripted import FakeServer
 
         return FakeServer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

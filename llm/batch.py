@@ -1,96 +1,100 @@
 """Requests through the Batch API: gathered, sent as one file, answered within a day, for less.
 
+A batch is written down beside the responses before anything of it is sent, so that one that was
+paid for is found again whenever the process is killed:
+
+    gathered    nothing that could be paid for exists yet
+    uploaded    its file lies at the endpoint as `remote`; perhaps the batch exists
+    open        it goes by the name `remote` at the endpoint
+
 https://platform.openai.com/docs/api-reference/batch
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
-from toolloom.llm.batch_jobs import (
-    GATHERED,
-    UNSENT,
-    URL,
-    Absent,
-    BatchApi,
-    BatchPurse,
-    BatchRow,
-    NoBatches,
-    Pace,
-    TooLarge,
-    chunks,
-    reasons,
-)
-from toolloom.llm.budget import Try
-from toolloom.llm.cache import Cache
-from toolloom.llm.client import Client
-from toolloom.llm.faults import Caller, Garbled, Trouble, fault
+from toolloom.llm.cache import lose
+from toolloom.llm.client import NOTHING, ONE_REQUEST, Client, Shared
+from toolloom.llm.faults import Garbled, Trouble, fault
+from toolloom.llm.limits import Try
 from toolloom.llm.log import WORK, Work, note
-from toolloom.llm.wire import IN_BATCH, Reply, decode
-from toolloom.schemas import (
-    BudgetReached,
-    Endpoint,
-    EndpointDown,
-    EndpointError,
-    JsonObject,
-    RequestRefused,
-    Usage,
-)
+from toolloom.llm.messages import IN_BATCH, Reply, decode
+from toolloom.schemas import EndpointDown, EndpointError, JsonObject, RequestRefused, Usage
 
 if TYPE_CHECKING:
+    import openai
     from openai.types import Batch
 
-Way: TypeAlias = "Callable[[], Awaitable[Batch | None]]"
-Commit: TypeAlias = Callable[[str, str, Try], Awaitable[tuple[Reply, Usage]]]
+T = TypeVar("T")
 
-MOST_LINES = 50_000
-MOST_BYTES = 200_000_000
+URL: Final = "/v1/chat/completions"
+GATHERED, UPLOADED, OPEN = "gathered", "uploaded", "open"
+ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+ABSENT = frozenset({404, 405, 410, 501})
+FULL = "token_limit_exceeded"
+LABEL = "toolloom"  # of the metadata that holds a batch's own name
+MOST_LINES, MOST_BYTES = 50_000, 200_000_000
 COMMITTED_AT_ONCE = 256  # results in one transaction
+TRANSFER_SECONDS = 3600.0  # for a file of 200 MB
+SLOWER = 1.5
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that batching waits."""
+
+    gather: float = 2.0  # for another request to join a batch
+    first_poll: float = 1.0
+    longest_poll: float = 60.0
+    settle: float = 10.0  # until a batch that was made shows in the list of batches
+
+
+class NoBatches(Exception):
+    """The endpoint has no Batch API."""
+
+
+class Absent(Exception):
+    """The endpoint has no such file or batch, or no such address at all."""
+
+
+class Gone(Trouble):
+    """Nothing is told of a request: it may have been answered."""
+
+
+class NotTaken(EndpointError):
+    """The endpoint makes no batch of the file."""
 
 
 @dataclass
 class BatchRequest:
     """A request that somebody waits for, with its line in a batch's file."""
 
-    key: str
     line: bytes
     formatted: bool
-    others: int  # answers to others before it was asked
     last: Try
     answer: asyncio.Future[Reply] = field(default_factory=asyncio.Future)
-    context: contextvars.Context = field(default_factory=contextvars.copy_context)
-
-    def __post_init__(self) -> None:
-        # Its asker may be gone by the time it fails.
-        self.answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-
-    def given_up(self, error: Trouble, caller: Caller, answers: int) -> Exception:
-        """After the last try: the endpoint is down, or if it answers others the request is odd."""
-        tried = f"{error} (tried {self.last.number}x)"
-        if isinstance(error, Garbled):
-            words = f"{caller.address} does not answer with a completion: {tried}."
-            return RequestRefused(words, error.raw)
-        if answers > self.others:
-            words = f"{caller.address} fails on this request, not on others: {tried}."
-            return RequestRefused(words)
-        return EndpointDown(
-            f"{caller.address} does not serve {caller.model!r} in batches: {tried}. "
-            "What was answered is kept: run the same command again to go on."
-        )
 
 
-class Gone(Trouble):
-    """Nothing is told of a request: it may have been answered."""
+@dataclass(frozen=True)
+class BatchRow:
+    """A batch as it was last written down, with the requests in it by their keys."""
+
+    name: str
+    state: str
+    remote: str
+    at: float  # of the state, in Unix time
+    tries: Mapping[str, Try]
 
 
 class Batcher:
@@ -98,38 +102,26 @@ class Batcher:
 
     def __init__(
         self,
-        endpoint: Endpoint,
-        lines: Client,
-        cache: Cache,
-        commit: Commit,
-        purse: BatchPurse,
+        client: Client,
+        shared: Shared,
+        commit: Callable[[str, str, Try], Awaitable[tuple[Reply, Usage]]],
+        tries: int,
         pace: Pace,
-        on_retry: Callable[[], None],
     ) -> None:
-        """`commit(key, raw, try)` keeps a success and reads it; it raises Garbled if it is none.
-
-        It is called for every success in a batch, whether or not somebody waits for it.
-        """
-        self._endpoint = endpoint
-        self._cache = cache
-        self._commit = commit
-        self._purse = purse
-        self._pace = pace
-        self._on_retry = on_retry
-        self._api = BatchApi(lines, cache, endpoint.model, pace)
-        # On the way into a batch, which leaves when it is full or nobody comes any more.
-        self._gathered: dict[str, BatchRequest] = {}
-        self._bytes = 0
+        """`commit(key, raw, try)` keeps a success and reads it; it raises Garbled if it is none."""
+        self._client, self._shared, self._commit = client, shared, commit
+        self._cache, self._budget = shared.cache, shared.budget
+        self._tries, self._pace = tries, pace
+        self._items: dict[str, BatchRequest] = {}  # all that is waited for
+        self._gathered: dict[str, BatchRequest] = {}  # on the way into a batch
+        self._sent: dict[str, Try] = {}  # all that is in a batch
+        self._reserved: dict[str, Usage] = {}
+        self._batches: dict[str, asyncio.Task[None]] = {}
         self._most = 1  # requests in a batch
         self._timer: asyncio.TimerHandle | None = None
-        self._items: dict[str, BatchRequest] = {}  # all that is waited for
         self._answers = 0
-        self._sent: dict[str, Try] = {}  # all that is in a batch
-        self._batches: dict[str, asyncio.Task[None]] = {}
-        self._paying: set[asyncio.Task[None]] = set()  # for tries that are to follow others
-        self._refused_room: set[str] = set()  # batches that wait until others are done
-        self._taken_up = False
         self._taking_up = asyncio.Lock()
+        self._taken_up = False
         self._none: NoBatches | None = None
 
     def allow(self, most: int) -> None:
@@ -140,285 +132,338 @@ class Batcher:
         """Stop waiting. What was sent stays written down, for the next process."""
         if self._timer:
             self._timer.cancel()
-        tasks = [*self._batches.values(), *self._paying]
+        tasks = list(self._batches.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for item in self._items.values():
-            item.answer.cancel()
 
     async def ask(self, key: str, body: JsonObject, first: Try) -> Reply:
-        """The answer, perhaps in hours; `first` is what is held back for its first try.
+        """The answer, perhaps in hours; `first` is what its first try can take.
 
         Raises NoBatches, RequestRefused, EndpointError, BudgetReached.
         """
-        await self._take_up()
-        item = self._items.get(key)
-        if item is None:
-            if key not in self._sent and (raw := await self._cache.read(key)) is not None:
-                return decode(raw, cached=True)  # an earlier process's batch had it
-            sent = self._sent.get(key)
-            last = replace(first, number=sent.number) if sent else first
-            request = {"custom_id": key, "method": "POST", "url": URL, "body": body}
-            line = json.dumps(request).encode() + b"\n"
-            item = BatchRequest(key, line, "response_format" in body, self._answers, last)
-            self._items[key] = item
-            if not sent:
-                await self._pay([item])
-        return await asyncio.shield(item.answer)
-
-    async def _take_up(self) -> None:
-        """Go on with the batches that this process knows nothing of yet."""
-        async with self._taking_up:
+        async with self._taking_up:  # what other processes began and did not end
             if self._none:
                 raise self._none
-            if self._taken_up:
-                return
-            for row in await self._api.rows():
-                if row.name not in self._batches:
-                    self._purse.follow(row.tries)
-                    self._start(row, partial(self._api.go_on, row))
+            for row in () if self._taken_up else await self._rows():
+                self._start(row, None)
             self._taken_up = True
+        if key not in self._sent and (raw := await self._cache.read(key)) is not None:
+            return decode(raw, cached=True)  # such a batch had it
+        request = {"custom_id": key, "method": "POST", "url": URL, "body": body}
+        line, last = json.dumps(request).encode() + b"\n", self._sent.get(key, first)
+        item = self._items[key] = BatchRequest(line, "response_format" in body, last)
+        caller, answers = self._client.caller, self._answers
+        try:
+            while True:
+                if key not in self._sent:
+                    await self._join(key, item)
+                try:
+                    return await item.answer
+                except Trouble as error:
+                    number = item.last.number + (error.kind != 429)
+                    if number <= self._tries:
+                        item.last, item.answer = replace(item.last, number=number), asyncio.Future()
+                        self._shared.stats.retried()
+                        continue
+                    tried = f"{error} (tried {item.last.number}x)"
+                    if isinstance(error, Garbled) or self._answers > answers:
+                        raise RequestRefused(
+                            f"{caller.address} fails on this request: {tried}.",
+                            getattr(error, "raw", ""),
+                        ) from error
+                    raise EndpointDown(
+                        f"{caller.address} does not serve {caller.model!r} in batches: {tried}. "
+                        "What was answered is kept: run the same command again to go on."
+                    ) from error
+        finally:
+            del self._items[key]
 
-    async def _pay(self, items: Iterable[BatchRequest]) -> None:
-        """Let requests join the next batch, each as soon as the budget has room for a try."""
-        for item in items:
-            try:
-                await self._purse.hold(item.key, self._endpoint.model, item.last)
-            except BudgetReached as error:
-                self._refuse((item.key,), error)
-            else:
-                self._gather(item)
-
-    def _gather(self, item: BatchRequest) -> None:
-        if self._bytes + len(item.line) > MOST_BYTES:
+    async def _join(self, key: str, item: BatchRequest) -> None:
+        """Let a request join the next batch, as soon as the budget has room for a try."""
+        await self._budget.reserve(item.last.most)
+        self._reserved[key] = item.last.most
+        if sum(len(one.line) for one in self._gathered.values()) + len(item.line) > MOST_BYTES:
             self._leave()
-        self._gathered[item.key] = item
-        self._bytes += len(item.line)
+        self._gathered[key] = item
+        if self._timer:
+            self._timer.cancel()
         if len(self._gathered) >= self._most:
             self._leave()
-            return
-        if self._timer:
-            self._timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._pace.gather, self._leave)
+        else:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._pace.gather, self._leave)
 
     def _leave(self) -> None:
-        if self._timer:
-            self._timer.cancel()
-        items, self._gathered, self._bytes = self._gathered, {}, 0
+        items, self._gathered = self._gathered, {}
         if items:
             tries = {key: item.last for key, item in items.items()}
             row = BatchRow(uuid4().hex, GATHERED, "", time.time(), tries)
-            self._start(row, partial(self._api.send, row, [i.line for i in items.values()]))
+            self._start(row, [item.line for item in items.values()])
 
-    def _start(self, row: BatchRow, way: Way) -> None:
+    def _start(self, row: BatchRow, lines: list[bytes] | None) -> None:
+        """Send a batch of lines, or go on with one that another process began."""
+        if row.name in self._batches:
+            return
+        for key, one in row.tries.items():
+            if lines is None and row.state != GATHERED and one.run == self._shared.run:
+                self._budget.resume()  # it is in what the run has spent
+                self._reserved[key] = one.most
         self._sent.update(row.tries)
-        context = contextvars.copy_context()
-        context.run(WORK.set, Work(run=WORK.get().run))  # a batch is nobody's alone
-        task = asyncio.get_running_loop().create_task(self._see_to(row, way), context=context)
-        self._batches[row.name] = task
+        self._batches[row.name] = asyncio.create_task(self._see_to(row, lines))
 
-    async def _see_to(self, row: BatchRow, way: Way) -> None:
-        """Whatever goes wrong with a batch is told to those who wait for it."""
+    async def _see_to(self, row: BatchRow, lines: list[bytes] | None) -> None:
+        """A batch from the first to the last: file, batch, waiting, answers. What goes wrong is
+        told to those who wait for it."""
+        WORK.set(Work(run=WORK.get().run))  # a batch is nobody's alone
+        failed: dict[str, Exception] = {}
         try:
-            await self._take(row, way)
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            found = await (self._find(row) if lines is None else self._make(row, lines))
+            if found is None:  # it came to nothing, and costs nothing
+                failed = dict.fromkeys(row.tries, Trouble("not sent", 429))
+            else:
+                failed = await self._results(row, await self._ended(found))
+        except Absent as error:
+            note(logging.WARNING, "batch", f"A batch is gone ({error}).", batch=row.remote)
+            failed = dict.fromkeys(row.tries, Gone("the batch is gone", "timeout"))
+        except (NoBatches, NotTaken) as error:
             if isinstance(error, NoBatches) and not self._none:
                 note(logging.WARNING, "no_batches", f"{error}: requests are sent one by one.")
                 self._none = error
+            failed = dict.fromkeys(row.tries, error)
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self._taken_up = False  # who asks again shall find the batch
-            if not isinstance(error, NoBatches):  # it may still be answered
-                for key in row.tries:
-                    self._purse.settle(key)
-            self._refuse(row.tries, error)
+            for key in row.tries:
+                self._fail(key, error, NOTHING)
+            return
         finally:
             del self._batches[row.name]
-            self._refused_room.discard(row.name)
+        used: dict[str, Usage] = {}
+        for key, wrong in failed.items():
+            unclear = isinstance(wrong, Gone | Garbled)  # and perhaps paid for
+            sent = isinstance(wrong, Trouble | RequestRefused) and getattr(wrong, "kind", 0) != 429
+            used[key] = row.tries[key].most if unclear else ONE_REQUEST if sent else NOTHING
+        await self._forget(row, used)
+        for key, wrong in failed.items():
+            self._fail(key, wrong, used[key])
 
-    async def _take(self, row: BatchRow, way: Way) -> None:
-        """Wait for a batch's end, and see to all that was in it."""
-        try:
-            batch = await way()
-        except TooLarge as error:
-            await self._api.forget(row.name)
-            if len(row.tries) == 1:
-                raise EndpointError(f"No batch can be made of one request: {error}") from error
-            self._most = len(row.tries) // 2
-            self._again(row.tries)
-            return
-        except Absent as error:
-            note(logging.WARNING, "batch", f"A batch is gone ({error}).", batch=row.remote)
-            bodies = await self._cache.read_all(list(row.tries))
-            for key, body in bodies.items():
-                self._purse.settle(key)
-                self._hand_out(key, decode(body, cached=True))
-            gone = Gone("the batch is gone", "timeout")
-            await self._end(row, {key: gone for key in row.tries if key not in bodies})
-            return
-        if batch is None:
-            await self._api.forget(row.name)
-            self._again(row.tries)
-        elif batch.status.lower() == "failed":
-            await self._api.forget(row.name)
-            await self._failed(row, batch)
-        else:
-            await self._end(row, await self._results(row, batch))
+    def _fail(self, key: str, error: Exception, used: Usage) -> None:
+        """Book a try that failed, and tell who waits for it."""
+        self._sent.pop(key, None)
+        if (most := self._reserved.pop(key, None)) is not None:
+            self._budget.settle(most, used)
+        if (item := self._items.get(key)) and not item.answer.done():
+            item.answer.set_exception(error)
 
-    async def _failed(self, row: BatchRow, batch: Batch) -> None:
-        """Not begun at all: too much for now, which passes, or a reason to stop."""
-        words, full = reasons(batch)
-        words = self._api.caller.scrub(words)
-        if not full:
-            error = EndpointError(
-                f"{self._api.caller.address} does not take the batch {batch.id}: {words}. "
-                "What was answered is kept: run the same command again to go on, or set "
-                "`mode: direct`."
+    async def _make(self, row: BatchRow, lines: Iterable[bytes]) -> BatchRow:
+        """Upload a file and make a batch of it, once, also if the endpoint's answer is lost."""
+        tried = False
+
+        async def upload(sdk: openai.AsyncOpenAI) -> str:
+            file.seek(0)
+            content = (f"toolloom-{row.name}.jsonl", file, "application/jsonl")
+            return (await sdk.files.create(file=content, purpose="batch")).id
+
+        async def create(sdk: openai.AsyncOpenAI) -> str:
+            nonlocal tried
+            if tried and (known := await _listed(sdk, row.name)):
+                return known
+            tried = True
+            made = await sdk.batches.create(
+                input_file_id=row.remote,
+                endpoint=URL,
+                completion_window="24h",
+                metadata={LABEL: row.name},
             )
-            self._refuse(row.tries, error)
-            return
-        # Unless others of ours are in there, even this one is too large.
-        self._refused_room.add(row.name)
-        alone = not self._batches.keys() - self._refused_room
-        if alone:
-            self._most = max(1, len(row.tries) // 2)
-        note(logging.INFO, "batch", f"Waiting for room: {words}", batch=batch.id)
-        await asyncio.sleep(self._pace.longest_poll)
-        if alone and len(row.tries) == 1:
-            self._fail({key: Trouble(words, "timeout") for key in row.tries})
-        else:
-            self._again(row.tries)
+            return made.id
+
+        try:
+            await self._write(row)
+            with TemporaryFile() as file:
+                file.writelines(lines)
+                remote = await self._call(upload, TRANSFER_SECONDS)
+            row = replace(row, state=UPLOADED, remote=remote, at=time.time())
+            await self._write(row)
+            return replace(row, state=OPEN, remote=await self._call(create))
+        except Absent as error:
+            raise NoBatches(f"{self._client.caller.address} has no Batch API ({error})") from error
+        except RequestRefused as error:  # of all its requests: that rejects none of them
+            raise NotTaken(f"No batch can be made: {error}") from error
+
+    async def _find(self, row: BatchRow) -> BatchRow | None:
+        """The batch that another process began; None if that came to nothing."""
+        while row.state == UPLOADED:
+            if remote := await self._call(partial(_listed, name=row.name)):
+                row = replace(row, state=OPEN, remote=remote)
+            elif time.time() > row.at + self._pace.settle:
+                return None
+            else:
+                await asyncio.sleep(self._pace.first_poll)
+        if row.state == GATHERED:
+            return None
+        note(logging.INFO, "batch", f"Going on with batch {row.remote}", batch=row.remote)
+        return row
+
+    async def _ended(self, row: BatchRow) -> Batch:
+        """Look at a batch until it has ended."""
+        await self._write(row)
+        state, wait, total = "", self._pace.first_poll, len(row.tries)
+        while True:
+            batch = await self._call(lambda sdk: sdk.batches.retrieve(row.remote))
+            if batch.status.lower() != state:
+                state, counts = batch.status.lower(), batch.request_counts
+                done, failed = (counts.completed, counts.failed) if counts else (0, 0)
+                words = f"Batch {batch.id}: {state}, {done} of {total} answered, {failed} failed"
+                facts = {"state": state, "total": total, "completed": done, "failed": failed}
+                note(logging.INFO, "batch", words, batch=batch.id, **facts)
+            if state in ENDED:
+                return batch
+            await asyncio.sleep(wait)
+            wait = min(wait * SLOWER, self._pace.longest_poll)
 
     async def _results(self, row: BatchRow, batch: Batch) -> dict[str, Exception]:
         """Commit all successes of a batch that has ended; what failed, and why."""
-        failed: dict[str, Exception] = {}
-        taken: set[str] = set()
+        if batch.status.lower() == "failed":  # it was not begun at all
+            errors = (batch.errors.data if batch.errors else None) or []
+            words = "; ".join(str(error.message or error.code) for error in errors)
+            words = self._client.caller.scrub(words or "no reason given")
+            if not any(error.code == FULL for error in errors):
+                raise NotTaken(
+                    f"{self._client.caller.address} does not take the batch {batch.id}: {words}. "
+                    "What was answered is kept: run the same command again to go on, or set "
+                    "`mode: direct`."
+                )
+            note(logging.INFO, "batch", f"Waiting for room: {words}", batch=batch.id)
+            await asyncio.sleep(self._pace.longest_poll)
+            # Unless others of ours are in there, even this one is too large.
+            alone = len(self._batches) == 1
+            if alone:
+                self._most = max(1, len(row.tries) // 2)
+            tried = alone and len(row.tries) == 1
+            return dict.fromkeys(row.tries, Trouble(words, "timeout" if tried else 429))
+        missing = Gone(f"batch {batch.id} is {batch.status} without its answer", "timeout")
+        failed: dict[str, Exception] = dict.fromkeys(row.tries, missing)
+
+        async def keep(key: str, status: int | None, text: str) -> None:
+            """Commit a success, and hand it out."""
+            caller, item = self._client.caller, self._items.get(key)
+            if status is None:
+                failed[key] = Trouble(caller.scrub(text), "timeout")
+            elif not 200 <= status < 300:
+                formatted = item is not None and item.formatted
+                failed[key] = fault(status, {}, text, caller, formatted)
+            else:
+                try:
+                    reply, used = await self._commit(key, caller.clean(text), row.tries[key])
+                except Garbled as error:
+                    failed[key] = error
+                    return
+                failed.pop(key, None)
+                self._answers += 1
+                self._sent.pop(key, None)
+                if (most := self._reserved.pop(key, None)) is not None:
+                    self._budget.settle(most, used)
+                if item and not item.answer.done():
+                    item.answer.set_result(reply)
+
         for file in filter(None, (batch.output_file_id, batch.error_file_id)):
             with TemporaryFile() as content:
-                await self._api.download(file, content)
-                for some in chunks(outcomes(content), COMMITTED_AT_ONCE):
-                    mine = {o.key: o for o in some if o.key in row.tries and o.key not in taken}
-                    taken.update(mine)
-                    failed.update(await self._keep_all(mine, row.tries))
-        missing = Gone(f"batch {batch.id} is {batch.status} without its answer", "timeout")
-        return {**failed, **{key: missing for key in row.tries if key not in taken}}
-
-    async def _keep_all(
-        self, results: Mapping[str, BatchOutcome], tries: Mapping[str, Try]
-    ) -> dict[str, Exception]:
-        """Commit successes and hand them out; what failed, and why."""
-        failed: dict[str, Exception] = {}
-        good = [outcome for outcome in results.values() if outcome.good]
-        bodies = await self._cache.read_all([outcome.key for outcome in good])
-        work = []
-        for outcome in good:
-            item = self._items.get(outcome.key)  # whose answer it is, so that it is booked there
-            context = item.context if item else contextvars.copy_context()
-            keeping = self._keep(outcome, bodies.get(outcome.key), tries[outcome.key])
-            work.append(asyncio.get_running_loop().create_task(keeping, context=context))
-        kept = await asyncio.gather(*work, return_exceptions=True)
-        for outcome, error in zip(good, kept, strict=True):
-            if isinstance(error, Garbled):
-                failed[outcome.key] = error
-            elif error is not None:
-                raise error
-        caller = self._api.caller
-        for key, outcome in results.items():
-            if outcome.status is None:
-                failed[key] = Trouble(caller.scrub(outcome.body), "timeout")
-            elif not outcome.good:
-                item = self._items.get(key)
-                formatted = item is not None and item.formatted
-                failed[key] = fault(outcome.status, {}, outcome.body, caller, formatted)
+                await self._call(partial(_download, file=file, into=content), TRANSFER_SECONDS)
+                content.seek(0)
+                told = (one for one in outcomes(content) if one[0] in failed)
+                while some := list(islice(told, COMMITTED_AT_ONCE)):
+                    await asyncio.gather(*(keep(*one) for one in some))
         return failed
 
-    async def _keep(self, outcome: BatchOutcome, stored: str | None, last: Try) -> None:
-        """Commit a success, unless that was done before, and hand it out. Raises Garbled."""
-        raw = self._api.caller.clean(outcome.body)
-        if stored == raw:
-            reply = decode(raw, cached=True)
-            self._purse.settle(outcome.key)
-        else:
-            reply, used = await self._commit(outcome.key, raw, last)
-            self._purse.settle(outcome.key, used)
-        self._hand_out(outcome.key, reply)
+    async def _call(
+        self, act: Callable[[openai.AsyncOpenAI], Awaitable[T]], seconds: float = 0.0
+    ) -> T:
+        import openai
 
-    async def _end(self, row: BatchRow, failed: Mapping[str, Exception]) -> None:
-        """Forget a batch, book what its failed tries used, and see to them."""
-        used: dict[str, Usage] = {}
-        for key, error in failed.items():
-            most = self._purse.most(self._endpoint.model, row.tries[key])
-            unclear = isinstance(error, Gone | Garbled)  # and perhaps paid for
-            used[key] = most if unclear else Usage(requests=1)
-        await self._api.forget(row.name, [(row.tries[key].run, one) for key, one in used.items()])
-        for key, spent in used.items():
-            self._purse.settle(key, spent)
-        self._fail(failed)
+        async def once(sdk: openai.AsyncOpenAI) -> T:
+            try:
+                return await act(sdk)
+            except openai.APIStatusError as error:
+                if error.status_code not in ABSENT:
+                    raise
+                words = f"HTTP {error.status_code}"
+                raise Absent(words) from error
 
-    def _hand_out(self, key: str, reply: Reply) -> None:
-        self._answers += 1
-        self._sent.pop(key, None)
-        if item := self._items.pop(key, None):
-            item.answer.set_result(reply)
+        return await self._client.call(once, seconds)
 
-    def _fail(self, failed: Mapping[str, Exception]) -> None:
-        """Try again what may pass and is still waited for; else tell why not."""
-        again: list[str] = []
-        retry = self._endpoint.retry
-        for key, error in failed.items():
-            item = self._items.get(key)
-            if item is None or not isinstance(error, Trouble):
-                self._refuse((key,), error)
-                continue
-            passes = isinstance(error.kind, int) or error.kind in retry.errors
-            if passes and item.last.number < retry.tries:
-                item.last = replace(item.last, number=item.last.number + 1)
-                self._on_retry()
-                again.append(key)
-            else:
-                self._refuse((key,), item.given_up(error, self._api.caller, self._answers))
-        self._again(again)
+    async def _rows(self) -> list[BatchRow]:
+        """All batches that were not settled, with what was not answered."""
+        address, model = self._client.caller.address, self._client.caller.model
+        asked = "SELECT id, state, remote, at FROM batches WHERE endpoint = ? AND model = ?"
+        requests = (
+            "SELECT key, tries, run, sent, received, cost FROM batch_requests WHERE batch = ?"
+            " AND NOT EXISTS (SELECT 1 FROM responses WHERE responses.key = batch_requests.key)"
+        )
 
-    def _again(self, keys: Iterable[str]) -> None:
-        """Into the next batch with all that somebody waits for."""
-        items: list[BatchRequest] = []
-        for key in keys:
-            self._sent.pop(key, None)
-            if item := self._items.get(key):
-                items.append(item)
-            else:
-                self._purse.settle(key, UNSENT)
-        paying = asyncio.create_task(self._pay(items))
-        self._paying.add(paying)
-        paying.add_done_callback(self._paying.discard)
+        def read(connection: Any) -> list[BatchRow]:
+            rows = []
+            for name, state, remote, at in connection.execute(asked, (address, model)).fetchall():
+                tries = {}
+                for key, number, run, sent, received, cost in connection.execute(requests, (name,)):
+                    numbers = {"prompt_tokens": sent, "completion_tokens": received, "cost": cost}
+                    tries[key] = Try(number, run, Usage(requests=1, **numbers))
+                rows.append(BatchRow(name, state, remote, at, tries))
+            return rows
 
-    def _refuse(self, keys: Iterable[str], error: Exception) -> None:
-        for key in keys:
-            self._sent.pop(key, None)
-            self._gathered.pop(key, None)
-            self._purse.settle(key, UNSENT)  # if it was not settled before
-            if item := self._items.pop(key, None):
-                item.answer.set_exception(error)
+        return await self._cache.within(read)
+
+    async def _write(self, row: BatchRow) -> None:
+        """Write a batch down, or how far it has come."""
+        at = self._client.caller.address, self._client.caller.model
+        requests = []
+        for key, one in row.tries.items():
+            most = one.most.prompt_tokens, one.most.completion_tokens, one.most.cost
+            requests.append((key, row.name, one.run, one.number, *most))
+
+        def write(connection: Any) -> None:
+            values = (row.name, *at, row.remote, row.state, row.at)
+            connection.execute("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?, ?, ?)", values)
+            connection.executemany(
+                "INSERT OR REPLACE INTO batch_requests VALUES (?, ?, ?, ?, ?, ?, ?)", requests
+            )
+
+        await self._cache.within(write)
+
+    async def _forget(self, row: BatchRow, used: Mapping[str, Usage]) -> None:
+        """A batch is settled, or never came to be. What its failed tries used is booked with it
+        gone, so never twice."""
+
+        def delete(connection: Any) -> None:
+            connection.execute("DELETE FROM batch_requests WHERE batch = ?", (row.name,))
+            gone = connection.execute("DELETE FROM batches WHERE id = ?", (row.name,)).rowcount
+            for key, lost in used.items() if gone else ():
+                lose(connection, row.tries[key].run, lost)
+
+        await self._cache.within(delete)
 
 
-@dataclass(frozen=True)
-class BatchOutcome:
-    """What became of one request: the body of a success, or a status and an error's body.
+async def _listed(sdk: openai.AsyncOpenAI, name: str) -> str | None:
+    """The batch with our name for it."""
+    async for batch in sdk.batches.list(limit=100):
+        if (batch.metadata or {}).get(LABEL) == name:
+            return batch.id
+    return None
 
-    Without a status there was no response at all, and `body` says why.
+
+async def _download(sdk: openai.AsyncOpenAI, file: str, into: IO[bytes]) -> None:
+    into.seek(0)
+    into.truncate()
+    async with sdk.files.with_streaming_response.content(file) as response:
+        async for some in response.iter_bytes():
+            into.write(some)
+
+
+def outcomes(lines: Iterable[bytes]) -> Iterator[tuple[str, int | None, str]]:
+    """What a result file tells of requests: key, status, and a success's body or an error's.
+
+    Without a status there was no response at all, and the text says why. Lines that cannot be read
+    tell nothing.
     """
-
-    key: str
-    status: int | None
-    body: str
-
-    @property
-    def good(self) -> bool:
-        return self.status is not None and 200 <= self.status < 300
-
-
-def outcomes(lines: Iterable[bytes]) -> Iterator[BatchOutcome]:
-    """What a result file tells; lines that cannot be read tell nothing."""
     for content in lines:
         try:
             line = json.loads(content)
@@ -428,27 +473,14 @@ def outcomes(lines: Iterable[bytes]) -> Iterator[BatchOutcome]:
         if not isinstance(key, str):
             continue
         if not isinstance(response, dict) or not isinstance(response.get("status_code"), int):
-            yield BatchOutcome(key, None, _words(line.get("error")))
+            error = line.get("error")
+            error = error if isinstance(error, dict) else {"message": error}
+            words = [str(error[name]) for name in ("code", "message") if error.get(name)]
+            yield key, None, ": ".join(words) or "no response"
             continue
         # Some servers write an error's `message` beside the status, without a body.
-        body = response.get("body", response)
+        body, status = response.get("body", response), response["status_code"]
+        if 200 <= status < 300 and isinstance(body, dict):
+            body = {**body, IN_BATCH: True}  # it has another price
         # With \u escapes, as lone surrogates in an answer fit into no database.
-        text = body if isinstance(body, str) else json.dumps(body)
-        outcome = BatchOutcome(key, response["status_code"], text)
-        yield replace(outcome, body=_marked(text)) if outcome.good else outcome
-
-
-def _marked(body: str) -> str:
-    """The body of a success as one that came in a batch."""
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        return body
-    return json.dumps({**answer, IN_BATCH: True}) if isinstance(answer, dict) else body
-
-
-def _words(error: Any) -> str:
-    if not isinstance(error, dict):
-        return f"no response ({error})" if error else "no response"
-    words = [str(error[name]) for name in ("code", "message") if error.get(name)]
-    return ": ".join(words) or "no response"
+        yield key, status, body if isinstance(body, str) else json.dumps(body)

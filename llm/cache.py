@@ -1,69 +1,79 @@
 """The response cache: what an endpoint has answered is never asked again.
 
-A SQLite file, or a PostgreSQL database by its URL. What is asked and written within one turn of
-the event loop is one statement and one transaction, and nobody goes on before it is committed.
-SQLite runs on the event loop: a commit to its write-ahead log takes tens of microseconds, less
-than a hop to a thread, and a response that waits for a thread could be lost to a kill. Other
-databases work in a thread, one transaction after the other.
+A SQLite file. What is asked of it within one turn of the event loop is one transaction, and nobody
+goes on before that is committed. It runs on the event loop: a commit to the write-ahead log takes
+tens of microseconds, less than a hop to a thread, and a response that waits for a thread could be
+lost to a kill.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import SQLAlchemyError
-
-from toolloom.llm.database import (
-    AGAIN_SECONDS,
-    LOST,
-    POSTGRESQL,
-    RESPONSES,
-    SQLITE,
-    TRAITS,
-    address_of,
-    connect,
-    explained,
-    passes,
-)
-from toolloom.schemas import StoreError, Usage
+from toolloom.pipeline.render.section import Section, dollars, size
+from toolloom.schemas import NothingFound, StoreError, Usage
 
 T = TypeVar("T")
-Work: TypeAlias = Callable[[sa.Connection, list[Any]], Any]
+Work: TypeAlias = Callable[[sqlite3.Connection], T]
 
 PATIENCE_SECONDS = 60
-LONGEST_WAIT = 1.0
+HELD_SECONDS = 0.1  # how long SQLite may hold up the event loop for a file that is held
+AGAIN_SECONDS, LONGEST_WAIT = 0.05, 1.0  # between looks whether it still is
 VARIABLE = "TOOLLOOM_CACHE"
-KEYS_AT_ONCE = 500  # keys in a statement: SQLite takes 32,766 parameters, other databases fewer
-KINDS: dict[str, Any] = {SQLITE: sqlite.insert, POSTGRESQL: postgresql.insert}
-
-
-def inserts(table: sa.Table) -> dict[str, Any]:
-    """For each kind of database an insert that leaves a row with the same key as it is."""
-    return {
-        # SQLAlchemy drops the number of inserted rows unless asked to keep it.
-        name: kind(table)
-        .on_conflict_do_nothing()
-        .inline()
-        .execution_options(preserve_rowcount=True)
-        for name, kind in KINDS.items()
-    }
-
-
-WRITES = inserts(RESPONSES)
-LEARNS = inserts(TRAITS)
-READ_ONE = sa.select(RESPONSES.c.body).where(RESPONSES.c.key == sa.bindparam("wanted"))
-READ = sa.select(RESPONSES.c.key, RESPONSES.c.body).where(
-    RESPONSES.c.key.in_(sa.bindparam("wanted", expanding=True))
-)
+KEYS_AT_ONCE = 500  # keys in a statement: SQLite takes 32,766 parameters
+REMOVED_AT_ONCE = 5_000
+# The log is moved into the file when it has so many pages (64 MB). That waits for the disk: at the
+# usual 1,000 pages it costs as much as all else that a write does.
+LOG_PAGES = 16_000
+LAYOUT = """
+CREATE TABLE IF NOT EXISTS responses (
+    id INTEGER PRIMARY KEY,  -- the order of arrival
+    key TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    model TEXT NOT NULL,
+    run TEXT NOT NULL,
+    stage TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    cost REAL NOT NULL,
+    at REAL NOT NULL,  -- Unix time
+    body TEXT NOT NULL  -- last, so that what is counted is read without it
+);
+CREATE INDEX IF NOT EXISTS responses_by_run ON responses (run);
+-- What was found out about an endpoint's model, so that no later run probes again.
+CREATE TABLE IF NOT EXISTS traits (
+    endpoint TEXT, model TEXT, name TEXT, value TEXT NOT NULL, PRIMARY KEY (endpoint, model, name)
+);
+-- What tries without an answer used, added up for each run: they count against its budget.
+CREATE TABLE IF NOT EXISTS lost (
+    run TEXT PRIMARY KEY, requests INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL
+);
+-- Batches that were sent to an endpoint, and the requests in them.
+CREATE TABLE IF NOT EXISTS batches (
+    id TEXT PRIMARY KEY, endpoint TEXT NOT NULL, model TEXT NOT NULL, remote TEXT,
+    state TEXT NOT NULL, at REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS batch_requests (
+    key TEXT PRIMARY KEY, batch TEXT NOT NULL, run TEXT NOT NULL, tries INTEGER NOT NULL,
+    sent INTEGER NOT NULL, received INTEGER NOT NULL, cost REAL NOT NULL  -- at most
+);
+CREATE INDEX IF NOT EXISTS batch_requests_by_batch ON batch_requests (batch);
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,9 @@ class Entry:
 
 FIELDS = tuple(Entry.__dataclass_fields__)
 VALUES = attrgetter(*FIELDS)
+COLUMNS = ", ".join(FIELDS)
+MARKS = ", ".join("?" * len(FIELDS))
+WRITE = f"INSERT INTO responses ({COLUMNS}, at) VALUES ({MARKS}, ?) ON CONFLICT DO NOTHING"
 
 
 def storable(entry: Entry) -> Entry:
@@ -99,117 +112,91 @@ def storable(entry: Entry) -> Entry:
     return entry if body == entry.body else replace(entry, body=body)
 
 
-def read(connection: sa.Connection, keys: Sequence[str]) -> dict[str, str]:
+def read(connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, str]:
     """The bodies of those keys that have one."""
-    if len(keys) == 1:  # a third cheaper
-        body = connection.execute(READ_ONE, {"wanted": keys[0]}).scalar()
-        return {} if body is None else {keys[0]: body}
     bodies: dict[str, str] = {}
     for start in range(0, len(keys), KEYS_AT_ONCE):
-        rows = connection.execute(READ, {"wanted": keys[start : start + KEYS_AT_ONCE]})
-        bodies.update((row[0], row[1]) for row in rows)
+        some = keys[start : start + KEYS_AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        bodies |= connection.execute(
+            f"SELECT key, body FROM responses WHERE key IN ({marks})", some
+        )
     return bodies
 
 
-def write(connection: sa.Connection, entries: Sequence[Entry]) -> dict[str, str]:
-    """Insert responses. If any was there, the bodies that stand, by key; else nothing."""
-    if not entries:
-        return {}
-    now = time.time()
-    # In one order everywhere: so two processes never wait for each other.
-    ordered = sorted(entries, key=attrgetter("key"))
-    rows = [dict(zip(FIELDS, VALUES(e), strict=True), at=now) for e in ordered]
-    inserted = connection.execute(WRITES[connection.dialect.name], rows).rowcount
-    return {} if inserted == len(rows) else read(connection, [row["key"] for row in rows])
-
-
-def spent(connection: sa.Connection, run: str) -> Usage:
-    """What a run used, in all processes that worked on it: its responses and its failed tries.
-
-    Of those only the sum of their tokens is kept: it is among the prompts'.
-    """
-    columns = RESPONSES.c
-    answered = sa.select(
-        sa.func.coalesce(sa.func.sum(sa.case((columns.requests > 0, 1), else_=0)), 0),
-        sa.func.coalesce(sa.func.sum(columns.prompt_tokens), 0),
-        sa.func.coalesce(sa.func.sum(columns.cost), 0.0),
-        sa.func.coalesce(sa.func.sum(columns.completion_tokens), 0),
-    ).where(columns.run == run, columns.kind != "execution")
-    lost = sa.select(LOST.c.requests, LOST.c.tokens, LOST.c.cost).where(LOST.c.run == run)
-    requests, sent, cost, received = connection.execute(answered).one()
-    total = Usage(
-        requests=int(requests),
-        prompt_tokens=int(sent),
-        completion_tokens=int(received),
-        cost=float(cost),
-    )
-    for row in connection.execute(lost):
-        total += Usage(requests=row.requests, prompt_tokens=row.tokens, cost=row.cost)
-    return total
-
-
-def lose(connection: sa.Connection, run: str, lost: Usage) -> None:
+def lose(connection: sqlite3.Connection, run: str, lost: Usage) -> None:
     """Add to what the run's tries without an answer used."""
-    row = {"run": run, "requests": lost.requests, "tokens": lost.tokens, "cost": lost.cost}
-    new = KINDS[connection.dialect.name](LOST).values(row)
-    sums = {name: LOST.c[name] + new.excluded[name] for name in ("requests", "tokens", "cost")}
-    connection.execute(new.on_conflict_do_update(index_elements=["run"], set_=sums))
-
-
-@dataclass(slots=True)
-class Transaction:
-    """One transaction on all that was asked of it in one turn, and who waits for what comes."""
-
-    work: Work
-    asked: list[Any] = field(default_factory=list)
-    waiting: list[asyncio.Future[Any]] = field(default_factory=list)
-    done: bool = False
-    result: Any = None
-    error: Exception | None = None
-
-    def settle(self) -> None:
-        for waiter in self.waiting:
-            if waiter.done():  # cancelled
-                continue
-            if self.error is None:
-                waiter.set_result(self.result)
-            else:
-                waiter.set_exception(self.error)
+    connection.execute(
+        "INSERT INTO lost VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET requests = requests"
+        " + excluded.requests, tokens = tokens + excluded.tokens, cost = cost + excluded.cost",
+        (run, lost.requests, lost.tokens, lost.cost),
+    )
 
 
 class Cache:
     """Responses by their key, each committed before anyone uses it."""
 
-    def __init__(self, where: str | Path, patience: float = PATIENCE_SECONDS) -> None:
-        """`where` is a file's path or a SQLAlchemy URL; a database that another process holds
-        is waited for up to `patience` seconds. Raises StoreError.
+    def __init__(
+        self, where: str | Path, patience: float = PATIENCE_SECONDS, *, new: bool = True
+    ) -> None:
+        """`where` is a file's path; a file that another process holds is waited for up to
+        `patience` seconds. `new`: make one where there is none. Raises StoreError, NothingFound.
         """
-        self.url = address_of(where)
+        self.where = str(where)
         self.patience = patience
-        self._inline = self.url.get_backend_name() == SQLITE
-        with explained(self.url):
-            self._engine = connect(self.url, patience)
-            self._connection = self._engine.connect()
-        self._gathered: dict[Work, Transaction] = {}  # since the last turn
-        self._at_work: asyncio.AbstractEventLoop | None = None  # with a turn to come
-        self._late: asyncio.Task[None] | None = None
+        if "://" in self.where:
+            scheme = self.where.partition("://")[0]  # the rest may hold a password
+            raise StoreError(
+                f"The response cache cannot be at an address ({scheme}://…): name a file's path."
+            )
+        if not new and not Path(where).is_file():
+            raise NothingFound(
+                f"There is no response cache {where}: a run makes one. Name another folder with "
+                "--outputs, or a cache with --cache."
+            )
+        self._jobs: list[tuple[Work[Any], asyncio.Future[Any]]] = []  # since the last turn
+        self._turning: asyncio.AbstractEventLoop | None = None  # with a turn to come
+        self._held_since = self._wait = 0.0
+        with self._explained():
+            if self.where != ":memory:":
+                Path(where).parent.mkdir(parents=True, exist_ok=True)
+            self._connection = self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.where, HELD_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                # A write-ahead log: readers never wait, and a killed process loses nothing that
+                # it committed.
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute("PRAGMA synchronous=NORMAL")
+                connection.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+                connection.executescript(f"BEGIN IMMEDIATE; {LAYOUT} COMMIT;")
+                connection.execute(f"SELECT {COLUMNS} FROM responses LIMIT 0")
+                return connection
+            except sqlite3.Error as error:
+                if not _is_held(error) or time.monotonic() > until:
+                    connection.close()
+                    raise
+            time.sleep(AGAIN_SECONDS)
 
     async def close(self) -> None:
-        """Commit what is under way, and let go of the database."""
+        """Commit what is under way, and let go of the file."""
         try:
-            if self._at_work:
-                await self._ask(lambda *_: None)  # after all that was gathered
+            if self._turning:
+                await self.within(lambda _: None)  # after all that was asked
         finally:
             self._connection.close()
-            self._engine.dispose()
 
     async def read(self, key: str) -> str | None:
         return (await self.read_all((key,))).get(key)
 
     async def read_all(self, keys: Sequence[str]) -> dict[str, str]:
         """The bodies of those keys that have one."""
-        bodies = await self._ask(read, keys)
-        return {key: bodies[key] for key in keys if key in bodies}
+        return await self.within(lambda connection: read(connection, keys))
 
     async def write(self, entry: Entry) -> str:
         """Commit a response. Another process may have been faster: its response stands."""
@@ -218,120 +205,190 @@ class Cache:
     async def write_all(self, entries: Sequence[Entry]) -> list[str]:
         """Commit responses in one transaction; the bodies that stand."""
         entries = [storable(entry) for entry in entries]
-        stands = await self._ask(write, entries)
+
+        def write(connection: sqlite3.Connection) -> dict[str, str]:
+            now = time.time()
+            rows = [(*VALUES(entry), now) for entry in entries]
+            if connection.executemany(WRITE, rows).rowcount == len(rows):
+                return {}
+            return read(connection, [entry.key for entry in entries])
+
+        stands = await self.within(write) if entries else {}
         return [stands.get(entry.key, entry.body) for entry in entries]
 
     async def entries(self, kind: str = "") -> list[Entry]:
         """All responses, or those of a kind, in order of arrival: what other machines are told."""
-        asked = sa.select(*(RESPONSES.c[name] for name in FIELDS)).order_by(RESPONSES.c.id)
-        if kind:
-            asked = asked.where(RESPONSES.c.kind == kind)
+        asked = f"SELECT {COLUMNS} FROM responses WHERE ? IN ('', kind) ORDER BY id"
         return await self.within(
-            lambda connection: [Entry(*row) for row in connection.execute(asked)]
+            lambda connection: [Entry(*row) for row in connection.execute(asked, (kind,))]
         )
 
-    async def within(self, work: Callable[[sa.Connection], T]) -> T:
-        """What a function gives, called in one transaction; called again if it did not get in."""
-
-        def alone(connection: sa.Connection, _: list[Any]) -> T:
-            if self._inline:  # in SQLite who reads before he writes must begin as a writer
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-            return work(connection)
-
-        result: T = await self._ask(alone)
-        return result
-
     async def spent(self, run: str) -> Usage:
-        sums: Usage = await self._ask(lambda connection, _: spent(connection, run))
-        return sums
+        """What a run used, in all processes that worked on it: its responses, its failed tries, and
+        the most that its batches under way can use. Of tries the sum of tokens is the prompts'.
+        """
+        sums = (
+            "SELECT coalesce(sum(requests > 0), 0), coalesce(sum(prompt_tokens), 0),"
+            " coalesce(sum(completion_tokens), 0), coalesce(sum(cost), 0.0)"
+            " FROM responses WHERE run = :run AND kind != 'execution'"
+            " UNION ALL SELECT requests, tokens, 0, cost FROM lost WHERE run = :run"
+            " UNION ALL SELECT 1, sent, received, cost FROM batch_requests AS b"
+            " JOIN batches ON batches.id = batch WHERE run = :run AND state != 'gathered'"
+            " AND NOT EXISTS (SELECT 1 FROM responses WHERE responses.key = b.key)"
+        )
+
+        def total(connection: sqlite3.Connection) -> Usage:
+            used = Usage()
+            for requests, sent, received, cost in connection.execute(sums, {"run": run}):
+                numbers = {"prompt_tokens": sent, "completion_tokens": received, "cost": cost}
+                used += Usage(requests=requests, **numbers)
+            return used
+
+        return await self.within(total)
 
     async def lose(self, run: str, lost: Usage) -> None:
         """Book what a try without an answer used, or may have."""
         await self.within(lambda connection: lose(connection, run, lost))
 
-    def traits(self, endpoint: str, model: str) -> dict[str, str]:
+    async def traits(self, endpoint: str, model: str) -> dict[str, str]:
         """All that is known of an endpoint's model."""
-        asked = sa.select(TRAITS.c.name, TRAITS.c.value).where(
-            TRAITS.c.endpoint == endpoint, TRAITS.c.model == model
-        )
-        with explained(self.url), self._engine.begin() as connection:
-            return {row[0]: row[1] for row in connection.execute(asked)}
+        asked = "SELECT name, value FROM traits WHERE endpoint = ? AND model = ?"
+        return await self.within(lambda c: dict(c.execute(asked, (endpoint, model)).fetchall()))
 
-    def learn(self, endpoint: str, model: str, name: str, value: str) -> None:
-        """Remember one trait; what another process learnt first stays.
+    async def learn(self, endpoint: str, model: str, name: str, value: str) -> None:
+        """Remember one trait; what another process learnt first stays."""
+        row = "INSERT INTO traits VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        await self.within(lambda c: c.execute(row, (endpoint, model, name, value)))
 
-        While another process holds the database nothing is remembered: a later run asks again.
+    async def within(self, work: Work[T]) -> T:
+        """What a function gives within this turn's transaction, once that is committed.
+
+        Raises StoreError. The function is called again if another process held the file.
         """
-        row = {"endpoint": endpoint, "model": model, "name": name, "value": value}
-        with explained(self.url), self._engine.connect() as connection:
-            try:
-                connection.execute(LEARNS[connection.dialect.name], row)
-                connection.commit()
-            except SQLAlchemyError as error:
-                if not passes(error):
-                    raise
-
-    async def _ask(self, work: Work, asked: Sequence[Any] = ()) -> Any:
-        """What the work comes to on all that is asked of it in this turn."""
         loop = asyncio.get_running_loop()
-        waiter = loop.create_future()
-        transaction = self._gathered.setdefault(work, Transaction(work))
-        transaction.asked += asked
-        transaction.waiting.append(waiter)
-        if self._at_work is not loop:
-            self._at_work = loop
+        done: asyncio.Future[T] = loop.create_future()
+        self._jobs.append((work, done))
+        if self._turning is not loop:
+            self._turning = loop
             loop.call_soon(self._turn)
-        return await waiter
+        return await done
 
     def _turn(self) -> None:
-        """Do all that was gathered: here if that goes at once, else in a task."""
-        gathered, self._gathered = self._gathered, {}
-        jobs = sorted(gathered.values(), key=lambda job: job.work is read)  # after what is written
-        if self._inline:
-            jobs = _settle(self._try(jobs))
-        if jobs:
-            self._late = asyncio.create_task(self._persist(jobs))
-        else:
-            self._at_work = None
+        """One transaction of all that was asked for; later, while another process holds the file.
 
-    async def _persist(self, jobs: list[Transaction]) -> None:
-        """Do jobs off the event loop, or as soon as another process lets go of the database."""
-        until, wait = time.monotonic() + self.patience, AGAIN_SECONDS
-        if self._inline:
-            await asyncio.sleep(wait)
-        while jobs:
-            last = time.monotonic() > until
-            if self._inline:
-                jobs = _settle(self._try(jobs, last))
-            else:
-                jobs = _settle(await asyncio.to_thread(self._try, jobs, last))
-            if jobs:
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, LONGEST_WAIT)
-        self._turn()
+        Of work that fails for a reason of its own nothing is kept, nor of what came with it.
+        """
+        jobs, loop, results = self._jobs, self._turning, []
+        failure: Exception | None = None
+        assert loop is not None
+        try:
+            with self._explained():
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    results = [work(self._connection) for work, _ in jobs]
+                    self._connection.execute("COMMIT")
+                except BaseException:
+                    self._connection.rollback()
+                    raise
+        except StoreError as error:
+            now = time.monotonic()
+            self._held_since = self._held_since or now
+            if _is_held(error.__cause__) and now - self._held_since < self.patience:
+                self._wait = min(2 * self._wait or AGAIN_SECONDS, LONGEST_WAIT)
+                loop.call_later(self._wait, self._turn)
+                return
+            failure = error
+        except Exception as error:  # noqa: BLE001 - of the caller's function: the caller's
+            failure = error
+        self._jobs, self._turning, self._held_since, self._wait = [], None, 0.0, 0.0
+        for number, (_, done) in enumerate(jobs):
+            if not done.done():  # else cancelled
+                done.set_exception(failure) if failure else done.set_result(results[number])
 
-    def _try(self, jobs: list[Transaction], last: bool = False) -> list[Transaction]:
-        """The jobs with what came of them; those that may succeed in a moment are not `done`."""
-        for job in jobs:
-            try:
-                with explained(self.url), self._connection.begin():
-                    job.result = job.work(self._connection, job.asked)
-                job.done, job.error = True, None
-            except StoreError as error:
-                cause = error.__cause__
-                job.done = last or cause is None or not passes(cause)
-                job.error = error
-            except Exception as error:  # noqa: BLE001 - of the caller's function: the caller's
-                job.done, job.error = True, error
-        return jobs
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Errors of the database are told as ones that say what to do."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            advice = "Check that it can be reached and written and is a toolloom cache, and"
+            code = getattr(error, "sqlite_errorcode", 0)
+            if _is_held(error):
+                advice = "Another process holds it: wait, or end that process, and"
+            elif code == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) in NO_ROOM:
+                advice = "Make room and"
+            why = " ".join(str(error).split()).rstrip(".")
+            raise StoreError(
+                f"The response cache {self.where} cannot be used: {why}. {advice} run the same "
+                "command again: what is in the cache is not asked again."
+            ) from error
+
+    def sections(self) -> list[Section]:
+        """What is in it: a line with the sums, and tables by model and by run."""
+        with self._explained():
+            count, room, oldest, newest = self._connection.execute(
+                "SELECT count(*), coalesce(sum(length(CAST(body AS BLOB))), 0), min(at), max(at)"
+                " FROM responses"
+            ).fetchone()
+            head = f"{self.where}: {count:,} responses, {size(room)}"
+            if oldest is None:
+                return [Section(note=f"{head}.")]
+            days = [f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}" for at in (oldest, newest)]
+            tables = [self._by("model", "endpoint", "kind"), self._by("run")]
+        return [Section(note=f"{head}, from {' to '.join(days)}."), *tables]
+
+    def _by(self, *names: str) -> Section:
+        """What the responses of each group took, the groups with the most first."""
+        sums = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "cost")
+        rows = self._connection.execute(
+            f"SELECT {', '.join(names)}, count(*), sum(length(CAST(body AS BLOB))),"
+            f" {', '.join(f'sum({name})' for name in sums)} FROM responses"
+            f" GROUP BY {', '.join(names)} ORDER BY count(*) DESC, {', '.join(names)}"
+        ).fetchall()
+        priced = any(row[-1] > 0 for row in rows)
+        head = [*names, "responses", "size", "requests", "tokens sent", "cached", "received"]
+        shown = []
+        for row in rows:
+            count, room, *numbers, cost = row[len(names) :]
+            labels = (name or "–" for name in row[: len(names)])
+            shown.append((*labels, count, size(room), *numbers, *([dollars(cost)] * priced)))
+        return Section(head=[*head, *(["cost"] * priced)], rows=shown)
+
+    def prune(self, conditions: dict[str, Any], dry: bool = False) -> str:
+        """Remove the responses that meet all conditions, such as {"model = ?": "m"}; a sentence on
+        what was removed, or would be."""
+        where = "FROM responses WHERE " + " AND ".join(conditions or ("1",))
+        values = list(conditions.values())
+        count, room, cost = self._connection.execute(
+            f"SELECT count(*), coalesce(sum(length(CAST(body AS BLOB))), 0), total(cost) {where}",
+            values,
+        ).fetchone()
+        if not count:
+            return f"{self.where}: no response is like that; nothing was removed."
+        paid = f", which cost {dollars(cost)}" if cost else ""
+        what = f"{self.where}: {count:,} responses ({size(room)}){paid}"
+        if dry:
+            return f"{what}, would be removed; nothing was."
+        some = f"DELETE FROM responses WHERE id IN (SELECT id {where} LIMIT {REMOVED_AT_ONCE})"
+        with self._explained():
+            while self._connection.execute(some, values).rowcount:  # runs go on in between
+                pass
+        try:
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.OperationalError:
+            room = "their room is used for later responses, as another process has the cache open"
+            return f"{what}, removed; {room}."
+        return f"{what}, removed; the disk has the room back."
 
 
-def _settle(jobs: list[Transaction]) -> list[Transaction]:
-    """Wake who waits for a job that is done; the other jobs."""
-    for job in jobs:
-        if job.done:
-            job.settle()
-    return [job for job in jobs if not job.done]
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def _is_held(error: BaseException | None) -> bool:
+    """Whether another process holds the file."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def address(outputs: Path, given: str | None = None) -> str | Path:

@@ -7,15 +7,13 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeAlias
-from weakref import WeakValueDictionary
 
-from toolloom.llm.budget import usage_of
-from toolloom.llm.connection import OutgoingRequest
+from toolloom.llm.client import Shared
 from toolloom.llm.faults import Garbled, TooMuch
+from toolloom.llm.limits import usage_of
 from toolloom.llm.log import WORK
-from toolloom.llm.model import Opening, Shared, looked_at
+from toolloom.llm.messages import EMBEDDINGS
 from toolloom.schemas import Endpoint, EndpointError, Usage, canonical
 from toolloom.schemas.endpoint import public
 
@@ -35,15 +33,11 @@ STORED = "<f4"  # float32, little-endian: the same bytes on every machine
 class Embedder:
     """One model's embeddings at one endpoint. Made by Gateway.embedder."""
 
-    def __init__(self, endpoint: Endpoint, shared: Shared, opening: Opening) -> None:
+    def __init__(self, endpoint: Endpoint, shared: Shared) -> None:
         self.endpoint = endpoint
         self._shared = shared
-        self._open = opening
         self._name = public(endpoint.base_url)
         self._price = shared.price(endpoint)
-        # One for each text in use: of equal texts one is sent, the others wait for it.
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._size = LOCAL_BATCH if endpoint.local else BATCH
 
     async def embed(self, texts: Sequence[str]) -> Vector:
         """A row for each text, in order; those embedded before come from the cache.
@@ -56,11 +50,12 @@ class Embedder:
 
         keys = [fingerprint(self._name, self.endpoint.model, text) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
-        vectors = await self._remembered(wanted)
-        missing = [item for item in wanted.items() if item[0] not in vectors]
-        vectors |= await self._settle_all(missing)
-        sizes = sorted({vector.size for vector in vectors.values()})
-        if len(sizes) > 1:
+        bodies = await self._shared.cache.read_all(list(wanted))
+        self._shared.stats.cached += len(bodies)
+        vectors = {key: unpack(body) for key, body in bodies.items()}
+        while missing := {key: text for key, text in wanted.items() if key not in vectors}:
+            vectors |= await self._together(missing)
+        if len(sizes := sorted({vector.size for vector in vectors.values()})) > 1:
             raise EndpointError(
                 f"{self._name} gave vectors of different sizes ({sizes}) for "
                 f"{self.endpoint.model!r}: another model goes by that name by now. Use a new "
@@ -69,92 +64,76 @@ class Embedder:
         rows = [vectors[key] for key in keys]
         return np.stack(rows) if rows else np.zeros((0, 0), np.float32)
 
-    async def _settle_all(self, missing: Sequence[tuple[str, str]]) -> dict[str, Vector]:
-        """The vectors of texts, each batch of which is sent in a task of its own: whoever asked
-        may give up, what is paid for is kept. After a failure nothing more is sent."""
-        starts = range(0, len(missing), self._size)
-        flights: list[asyncio.Task[dict[str, Vector]]] = []
-        for start in starts:
-            flight = asyncio.create_task(self._settle(dict(missing[start : start + self._size])))
-            self._shared.embeddings.add(flight)
-            flight.add_done_callback(self._shared.embeddings.discard)
-            flight.add_done_callback(looked_at)
-            flights.append(flight)
-        if not flights:
-            return {}
+    async def _together(self, missing: Mapping[str, str]) -> dict[str, Vector]:
+        """The vectors of texts; not all of them if another caller failed that had asked for some.
+
+        Each batch is sent in a task of its own: whoever asked may give up, what is paid for is
+        kept. After a failure nothing more of these is sent.
+        """
+        in_flight, size = self._shared.in_flight, LOCAL_BATCH if self.endpoint.local else BATCH
+        tasks = {in_flight[key] for key in missing if key in in_flight}
+        new = [item for item in missing.items() if item[0] not in in_flight]
+        mine: set[asyncio.Task[dict[str, Vector]]] = set()
+        for start in range(0, len(new), size):
+            batch = dict(new[start : start + size])
+            mine.add(self._shared.fly(batch, self._ask(batch)))
         try:
-            done, _ = await asyncio.wait(flights, return_when=asyncio.FIRST_EXCEPTION)
+            done, _ = await asyncio.wait(tasks | mine, return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            for flight in set(flights) - self._shared.wire:
-                flight.cancel()
-        parts = [flight.result() for flight in flights if flight in done]  # or what failed
-        return {key: vector for part in parts for key, vector in part.items()}
-
-    async def _settle(self, batch: Mapping[str, str]) -> dict[str, Vector]:
-        """The vectors of a batch; of equal texts asked for at once one is sent."""
-        async with AsyncExitStack() as stack:
-            # In one order everywhere, so that two batches never wait for each other.
-            for key in sorted(batch):
-                await stack.enter_async_context(self._locks.setdefault(key, asyncio.Lock()))
-            vectors = await self._remembered(batch)
-            missing = {key: text for key, text in batch.items() if key not in vectors}
-            return vectors | await self._ask(missing) if missing else vectors
-
-    async def _remembered(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
-        bodies = await self._shared.cache.read_all(list(wanted))
-        self._shared.stats.cached += len(bodies)
-        return {key: unpack(body) for key, body in bodies.items()}
+            self._shared.drop(mine)
+        parts = [task.result() for task in done if not task.cancelled()]  # or what failed
+        return {k: vector for part in parts for k, vector in part.items() if k in missing}
 
     async def _ask(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
         """Send texts; halves of them, or of the only one, if the endpoint calls them too much."""
         try:
             return await self._send(wanted)
         except TooMuch:
-            items = list(wanted.items())
-            if len(items) > 1:
-                half = len(items) // 2
+            (key, text), *_ = items = list(wanted.items())
+            if half := len(items) // 2:
                 return await self._ask(dict(items[:half])) | await self._ask(dict(items[half:]))
-            key, text = items[0]
             if len(text) <= SHORTEST:
                 raise
             return await self._ask({key: text[: len(text) // 2]})
 
     async def _send(self, wanted: Mapping[str, str]) -> dict[str, Vector]:
-        """Send one request; its vectors are committed before anyone sees them."""
-        vectors: dict[str, Vector] = {}
-        body = {"model": self.endpoint.model, "input": list(wanted.values())}
-        content = json.dumps(body).encode()
-        bound = usage_of(self._price, len(content))  # a token is at least a byte
+        """The vectors of texts, by the way of any request: budget, limits, send, commit."""
+        shared = self._shared
+        shared.stats.asked += 1
+        asked = {"model": self.endpoint.model, "input": list(wanted.values())}
+        content = json.dumps(asked).encode()
+        most = usage_of(self._price, len(content))  # a token is at least a byte
+        client = await shared.client(self.endpoint, EMBEDDINGS)
+        async with client.patiently(next(iter(wanted))) as attempts:
+            async for attempt in attempts:
+                with attempt:
+                    async with client.turn(most, len(content) // 4) as turn:
+                        raw = await client.post(content)
+                        rows, tokens = decode(raw, len(wanted))
+                        turn.used = most
+                        if tokens:
+                            turn.used = usage_of(self._price, tokens)
+                        else:
+                            words = "was sent: the most that it can be is booked."
+                            shared.warn_of_no_usage(self.endpoint, words)
+                        number = attempt.retry_state.attempt_number
+                        vectors = dict(zip(wanted, rows, strict=True))
+                        return await self._commit(vectors, number, turn.used)
+        raise AssertionError("the last failure is raised")
 
-        async def accept(raw: str, tries: int) -> Usage:
-            read, counted = decode(raw, len(wanted))
-            if not counted:
-                self._shared.warn_of_no_usage(
-                    self.endpoint, "was sent: the most that it can be is booked."
-                )
-            used = usage_of(self._price, counted or bound.tokens)
-            vectors.update(await self._keep(dict(zip(wanted, read, strict=True)), tries, used))
-            return used
-
-        lines = await self._open()
-        self._shared.stats.asked += 1
-        key, guess = next(iter(wanted)), len(content) // 4
-        await lines.send(OutgoingRequest(content, key, guess, bound, accept))
-        return vectors
-
-    async def _keep(
+    async def _commit(
         self, vectors: Mapping[str, Vector], tries: int, used: Usage
     ) -> dict[str, Vector]:
-        """Commit the vectors of one response, which is booked on the first; those that stand."""
-        run = WORK.get().run
+        """Keep the vectors of one response, which is booked on the first; those that stand."""
+        shared, run = self._shared, WORK.get().run
         booked = [(tries, used), *[(0, Usage())] * (len(vectors) - 1)]
         entries = [
-            self._shared.entry(self.endpoint, "embedding", key, pack(vector), run, *one)
+            shared.entry(self.endpoint, "embedding", key, pack(vector), run, *one)
             for (key, vector), one in zip(vectors.items(), booked, strict=True)
         ]
-        stand = await self._shared.cache.write_all(entries)
-        self._shared.stats.embedded += len(vectors)
-        self._shared.stats.book(used)
+        stand = await shared.cache.write_all(entries)
+        shared.stats.embedded += len(vectors)
+        shared.stats.book(used)
         return {key: unpack(body) for key, body in zip(vectors, stand, strict=True)}
 
 

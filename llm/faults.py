@@ -6,22 +6,19 @@ import datetime as dt
 import email.utils
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
+from toolloom.llm.messages import CHAT, EMBEDDINGS, Caller
 from toolloom.schemas import (
     EndpointDenied,
-    EndpointDown,
     EndpointError,
     ModelMissing,
     RequestRefused,
-    Retry,
 )
 
-CHAT = "/chat/completions"
-EMBEDDINGS = "/embeddings"
 LONGEST_PAUSE = 3600.0
+PASSING = frozenset({408, 409, 425, 429})  # statuses worth another try, as all of 500 and above
 FORMAT_WORDS = re.compile(
     r"response[ _]format|json[ _]schema|json[ _]object|json[ _]mode|structured output",
     re.IGNORECASE,
@@ -53,7 +50,13 @@ FILTER_WORDS = re.compile(
     re.IGNORECASE,
 )
 TOO_LARGE_WORDS = re.compile(r"request too large|must be reduced", re.IGNORECASE)
+# What to do about a prompt that no second try will make right.
 TOO_LARGE_HINT = "It is larger than all that the account may send within a minute."
+CONTEXT_HINT = (
+    "The prompt is longer than the model's context: take a model with a longer one, or set fewer "
+    "`queries.distractors` or a smaller `observation_tokens`."
+)
+FILTER_HINT = "The endpoint's content filter does not let this prompt pass."
 MONEY_WORDS = re.compile(r"insufficient_quota|insufficient (balance|credits|funds)", re.IGNORECASE)
 
 
@@ -69,13 +72,11 @@ class Trouble(Exception):
         what: str,
         kind: int | str,
         pause: float | None = None,
-        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(what)
         self.seconds = 0.0  # that the try took
         self.kind = kind
         self.pause = pause
-        self.headers = headers or {}
 
 
 class Garbled(Trouble):
@@ -94,33 +95,18 @@ class TooMuch(RequestRefused):
     """Fewer or shorter texts may be embedded."""
 
 
-@dataclass(frozen=True)
-class Caller:
-    """Who asked where, for the messages; the key is kept to be struck out of them."""
-
-    address: str
-    model: str
-    key_env: str
-    key: str
-    path: str = CHAT
-    passes: Callable[[int], bool] = Retry().passes  # the recipe's word on HTTP statuses
-
-    def scrub(self, text: str) -> str:
-        """The text without the key, which some servers repeat in their errors."""
-        return text.replace(self.key, "[key]") if len(self.key) > 2 else text
-
-    def clean(self, body: str) -> str:
-        """The same for a success. Only what cannot be a word: this is data."""
-        return self.scrub(body) if len(self.key) >= 16 else body
-
-
 def fault(
     status: int, headers: Mapping[str, str], body: str, caller: Caller, formatted: bool
 ) -> Exception:
     """The exception an HTTP error amounts to. `formatted`: the request had a response_format."""
     body = caller.scrub(body)
     said = f"HTTP {status}: {_message(body)}"
-    if caller.path == CHAT and (hint := _hopeless(status, body)):
+    hints = (
+        ((status != 429 and CONTEXT_WORDS.search(body)), CONTEXT_HINT),
+        ((status != 429 and FILTER_WORDS.search(body)), FILTER_HINT),
+        ((status == 429 and TOO_LARGE_WORDS.search(body)), TOO_LARGE_HINT),
+    )
+    if caller.path == CHAT and (hint := next((hint for met, hint in hints if met), "")):
         return RequestRefused(f"{caller.address} refuses the request ({said}). {hint}", body)
     if status in (401, 403) and "model_not_found" not in body:
         return EndpointDenied(
@@ -132,16 +118,16 @@ def fault(
             f"{caller.address} reports that the account of {caller.key_env} is used up ({said}). "
             "Add credit, then run the same command again to go on."
         )
-    if caller.path == EMBEDDINGS and (refusal := _embedding_fault(status, body, said, caller)):
-        return refusal
-    if caller.passes(status):
-        return Trouble(said, status, retry_after(headers), headers)
-    if status == 429 or status >= 500:
-        return EndpointDown(
-            f"{caller.address} does not serve {caller.model!r}: {said}. The recipe's "
-            "`retry.errors` says not to try again; what was answered is kept: run the same "
-            "command again to go on."
-        )
+    if caller.path == EMBEDDINGS:  # 501 and 500 would otherwise be tried again
+        if NO_EMBEDDINGS.search(body):
+            return EndpointError(
+                f"{caller.address} does not embed texts with {caller.model!r} ({said}). Set "
+                "`model` of the search's `embeddings` to an embedding model that it serves."
+            )
+        if status == 413 or (status in SIZE_STATUS and SIZE_WORDS.search(body)):
+            return TooMuch(f"{caller.address} refuses texts of this size ({said}).", body)
+    if status in PASSING or status >= 500:
+        return Trouble(said, status, retry_after(headers))
     if MODEL_WORDS.search(body):
         return ModelMissing(f"{caller.address} has no model {caller.model!r} ({said}).")
     if status in (404, 405, 410):
@@ -153,32 +139,6 @@ def fault(
     if formatted and FORMAT_WORDS.search(body) and not SCHEMA_WORDS.search(body):
         return FormatRefused(refused, body)
     return RequestRefused(refused, body)
-
-
-def _hopeless(status: int, body: str) -> str:
-    """What to do about a prompt that no second try will make right; nothing if it is not that."""
-    if status == 429:
-        return TOO_LARGE_HINT if TOO_LARGE_WORDS.search(body) else ""
-    if CONTEXT_WORDS.search(body):
-        return (
-            "The prompt is longer than the model's context: take a model with a longer one, or "
-            "set fewer `queries.distractors` or a smaller `observation_tokens`."
-        )
-    if FILTER_WORDS.search(body):
-        return "The endpoint's content filter does not let this prompt pass."
-    return ""
-
-
-def _embedding_fault(status: int, body: str, said: str, caller: Caller) -> Exception | None:
-    """What only a request for embeddings can mean; 501 and 500 would otherwise be tried again."""
-    if NO_EMBEDDINGS.search(body):
-        return EndpointError(
-            f"{caller.address} does not embed texts with {caller.model!r} ({said}). Set `model` "
-            "of the search's `embeddings` to an embedding model that it serves."
-        )
-    if status == 413 or (status in SIZE_STATUS and SIZE_WORDS.search(body)):
-        return TooMuch(f"{caller.address} refuses texts of this size ({said}).", body)
-    return None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

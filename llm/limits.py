@@ -1,19 +1,102 @@
-"""How many requests may be under way to one address with one key, and when."""
+"""What may be sent, and when: within the run's budget, the requests that may be under way to one
+address with one key, and the requests and tokens of a minute.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
-from typing import TypeAlias
 
 from toolloom.llm.log import note
+from toolloom.schemas import Budget, BudgetReached, Price, Usage
+
+FREE = Price(prompt=0.0)  # of models whose price is not known
+
+
+@dataclass(frozen=True)
+class Try:
+    """The `number`th try of a request, for a run, with the most that it takes."""
+
+    number: int
+    run: str
+    most: Usage
+
+
+def usage_of(
+    price: Price, sent: int, received: int = 0, cached: int = 0, *, batch: bool = False
+) -> Usage:
+    """What one request takes that sends and receives so many tokens."""
+    return Usage(
+        requests=1,
+        prompt_tokens=sent,
+        cached_tokens=cached,
+        completion_tokens=received,
+        cost=price.cost(sent, received, cached, batch=batch),
+    )
+
+
+class Spending:
+    """Reserves, for each try under way, the most it can use; then books what it did use.
+
+    A request that does not fit waits for those under way, which mostly use less than was reserved
+    for them. Only when nothing is under way and it still does not fit, the run stops: so no answer
+    is lost to a budget.
+    """
+
+    def __init__(self, budget: Budget, spent: Usage = Usage()) -> None:  # noqa: B008 - it is frozen
+        """`spent`: what earlier starts of the run used, or still have under way."""
+        self._budget = budget
+        self.endless = budget == Budget()  # nothing is limited, so nothing is added up
+        self.spent = spent  # used, or reserved
+        self._under_way = 0
+        self._gate = asyncio.Lock()
+        self._settled = asyncio.Event()
+
+    async def reserve(self, most: Usage) -> None:
+        """Set aside room for a try. Raises BudgetReached."""
+        if self.endless:
+            return
+        async with self._gate:
+            while reached := self._reached(most):
+                if not self._under_way:
+                    raise reached
+                self._settled.clear()
+                await self._settled.wait()
+            self.spent += most
+            self._under_way += 1
+
+    def resume(self) -> None:
+        """A try of an earlier process, which `spent` had in it, is under way: it is settled too."""
+        self._under_way += 1
+
+    def settle(self, most: Usage, used: Usage) -> None:
+        """Book what a try used in place of what was reserved for it."""
+        if self.endless:
+            return
+        self._under_way -= 1
+        self.spent += used - most
+        self._settled.set()
+
+    def _reached(self, most: Usage) -> BudgetReached | None:
+        """The error of a try that could pass a limit."""
+        for name, used, more, unit, form in (
+            ("max_requests", self.spent.requests, 1, "requests", ","),
+            ("max_tokens", self.spent.tokens, most.tokens, "tokens", ","),
+            ("max_cost", self.spent.cost, most.cost, "US dollars", ".4f"),
+        ):
+            limit = getattr(self._budget, name)
+            if limit is not None and used + more > limit:
+                return BudgetReached(
+                    f"The run's budget is used up: {used:{form}} {unit} of {name} {limit:,}, "
+                    f"and the next request may take {more:{form}} more. What was answered is "
+                    f"kept: raise budget.{name} and run the same command again to go on."
+                )
+        return None
+
 
 NARROW = 0.75
 WIDEN = 0.5
@@ -72,11 +155,7 @@ class ConcurrencyLimit:
                 message = f"{self._name}: {self.places} requests at once"
                 note(logging.INFO, "narrowed", message, places=self.places)
         if refused >= FEW and refused > MANY * len(self._refused):
-            self.rest(pause)
-
-    def rest(self, seconds: float) -> None:
-        """Send nothing for so long."""
-        self._opens = max(self._opens, time.monotonic() + seconds)
+            self._opens = max(self._opens, time.monotonic() + pause)
 
     def answered(self) -> None:
         self._refused.append(False)
@@ -102,13 +181,6 @@ class ConcurrencyLimit:
 
 # A little over a minute: requests may reach the endpoint closer together than they left.
 WINDOW = 60.5
-PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-LONGEST_RESET = 3600.0
-
-Past: TypeAlias = dict[str, tuple[tuple[float, float], ...]]
-"""What left within the last minute, for each window by its name: seconds ago and amounts, the
-oldest first."""
 
 
 @dataclass
@@ -122,22 +194,11 @@ class QuotaShare:
 class QuotaWindow:
     """At most `limit` within any `seconds`: every share is kept until it is that old."""
 
-    def __init__(
-        self, limit: float, seconds: float = WINDOW, past: tuple[tuple[float, float], ...] = ()
-    ) -> None:
+    def __init__(self, limit: float, seconds: float = WINDOW) -> None:
         self.limit = limit
         self.seconds = seconds
-        now = time.monotonic()
-        self.shares = deque(QuotaShare(now - ago, amount) for ago, amount in past)
-        self.used = sum(share.amount for share in self.shares)
-
-    @property
-    def past(self) -> tuple[tuple[float, float], ...]:
-        """What is in it, second by second."""
-        now = time.monotonic()
-        live = [(now - s.at, s.amount) for s in self.shares if s.at + self.seconds > now]
-        seconds = groupby(live, lambda share: int(share[0]))
-        return tuple((float(ago), sum(amount for _, amount in some)) for ago, some in seconds)
+        self.shares: deque[QuotaShare] = deque()
+        self.used = 0.0
 
     def wait(self, amount: float) -> float:
         """Seconds until there is room, 0 if there is; more than all of it fits an empty window."""
@@ -166,109 +227,41 @@ class QuotaWindow:
         share.amount = amount
 
 
-class Allowance:
-    """What an endpoint's headers say is left of one thing until it is filled up again."""
+class Quota:
+    """One model's requests and tokens a minute. Its tries leave one by one, in order."""
 
     def __init__(self) -> None:
-        self.sent = 0.0  # all that ever left here
-        self._left: float | None = None
-        self._until = 0.0
-
-    def wait(self, amount: float) -> float:
-        """Seconds until so much may be sent, 0 if it may."""
-        now = time.monotonic()
-        if self._left is None or now >= self._until:
-            self._left = None
-            return 0.0
-        return self._until - now if self._left < amount else 0.0
-
-    def take(self, amount: float) -> None:
-        self.sent += amount
-        if self._left is not None:
-            self._left -= amount
-
-    def heed(self, sent: float, left: str | None, reset: str | None) -> None:
-        """`left` was true when all of `sent` had arrived; what left since then is taken off."""
-        seconds = duration(reset or "")
-        with suppress(TypeError, ValueError):
-            number = float(left or "")
-            if seconds is not None and number >= 0:
-                self._left = number - (self.sent - sent)
-                self._until = time.monotonic() + seconds
-
-
-@dataclass
-class Ticket:
-    """One try: how much had left with it, and what it took of the windows."""
-
-    sent: dict[str, float]
-    shares: dict[str, QuotaShare]
-
-
-class Quota:
-    """One model's limits at one address with one key. Its tries leave one by one, in order."""
-
-    def __init__(self, past: Past | None = None) -> None:
-        """`past`: what left elsewhere under the same limits."""
-        self._past = past or {}
-        self._windows: dict[str, QuotaWindow] = {}
-        self._allowances = {"requests": Allowance(), "tokens": Allowance()}
+        self.windows: dict[str, QuotaWindow] = {}
         self._gate = asyncio.Lock()
         self._changed = asyncio.Event()
 
     def allow(self, requests: int | None, tokens: int | None) -> None:
         """Lower the limits: of several endpoints that share a model the strictest counts."""
         for name, limit in (("requests", requests), ("tokens", tokens)):
-            window = self._windows.get(name)
+            window = self.windows.get(name)
             if limit is not None and (window is None or limit < window.limit):
-                self._windows[name] = QuotaWindow(limit, past=self._past.get(name, ()))
+                self.windows[name] = QuotaWindow(limit)
 
-    @property
-    def past(self) -> Past:
-        """What left within the last minute, here and before."""
-        return {name: window.past for name, window in self._windows.items()}
-
-    async def enter(self, tokens: float, lane: ConcurrencyLimit) -> Ticket:
-        """Wait until a request of about so many tokens may leave, and for a place in the lane."""
+    async def enter(self, tokens: float, places: ConcurrencyLimit) -> QuotaShare | None:
+        """Wait until a request of about so many tokens may leave, and for a place; its share of the
+        tokens, where they are limited."""
+        if not self.windows:
+            await places.enter()
+            return None
         amounts = {"requests": 1.0, "tokens": tokens}
         async with self._gate:
-            while wait := max(
-                *(one.wait(amounts[name]) for name, one in self._allowances.items()),
-                *(one.wait(amounts[name]) for name, one in self._windows.items()),
-            ):
+            while wait := max(one.wait(amounts[name]) for name, one in self.windows.items()):
                 self._changed.clear()
                 with suppress(TimeoutError):  # an answer may give back much of what was guessed
                     async with asyncio.timeout(wait):
                         await self._changed.wait()
-            await lane.enter()  # taken before the request leaves, it would count too early
-            for name, allowance in self._allowances.items():
-                allowance.take(amounts[name])
-            shares = {name: window.take(amounts[name]) for name, window in self._windows.items()}
-        return Ticket({name: one.sent for name, one in self._allowances.items()}, shares)
+            await places.enter()  # taken before the request leaves, it would count too early
+            return {name: one.take(amounts[name]) for name, one in self.windows.items()}.get(
+                "tokens"
+            )
 
-    def used(self, ticket: Ticket, tokens: int) -> None:
+    def used(self, share: QuotaShare | None, tokens: int) -> None:
         """What a try really took, as its answer tells; 0 for one that was refused."""
-        if share := ticket.shares.get("tokens"):
-            self._windows["tokens"].correct(share, tokens)
+        if share:
+            self.windows["tokens"].correct(share, tokens)
             self._changed.set()
-
-    def heed(self, ticket: Ticket, headers: Mapping[str, str]) -> None:
-        """Take note of a response's rate-limit headers, named as OpenAI names them."""
-        for name, allowance in self._allowances.items():
-            left = headers.get(f"x-ratelimit-remaining-{name}")
-            if left is not None:
-                reset = headers.get(f"x-ratelimit-reset-{name}")
-                allowance.heed(ticket.sent[name], left, reset)
-                self._changed.set()
-
-
-def duration(text: str) -> float | None:
-    """Seconds of `1s`, `6m0s`, `20ms` or `1.5`, an hour at most; None if it is nothing of these."""
-    parts = PARTS.findall(text)
-    if parts and "".join(number + unit for number, unit in parts) == text:
-        return min(LONGEST_RESET, sum(float(number) * SECONDS[unit] for number, unit in parts))
-    try:
-        seconds = float(text)
-    except ValueError:
-        return None
-    return min(LONGEST_RESET, seconds) if seconds >= 0 else None

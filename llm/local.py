@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import os
@@ -105,10 +106,10 @@ class LocalServer:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        return self.__enter__()
+        return await asyncio.to_thread(self.__enter__)
 
     async def __aexit__(self, *_: object) -> None:
-        self.stop()
+        await asyncio.to_thread(self.stop)
 
 
 def find_weights() -> Path:

@@ -1,122 +1,120 @@
-"""One model at one endpoint: what was answered once is never asked again."""
+"""The gateway to all models of a run, and a model: what was answered once is never asked again.
+
+A request's way is `Model._answer`, from top to bottom: cache, budget, limits, send, commit.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Self
 
-from toolloom.llm.batch import Batcher
-from toolloom.llm.batch_jobs import BatchPurse, NoBatches, Pace
-from toolloom.llm.budget import FREE, Try, usage_of
-from toolloom.llm.cache import Cache, Entry
-from toolloom.llm.client import Client
-from toolloom.llm.connection import OutgoingRequest
+from toolloom.llm.batch import Batcher, NoBatches, Pace
+from toolloom.llm.client import Client, Shared
+from toolloom.llm.embeddings import Embedder
 from toolloom.llm.faults import FormatRefused, Garbled
+from toolloom.llm.limits import Try, usage_of
 from toolloom.llm.local import guided
-from toolloom.llm.log import WORK, note
-from toolloom.llm.wire import Mode, NotACompletion, Reply, Request, decode, encode, fingerprint
-from toolloom.schemas import Endpoint, Price, Usage
+from toolloom.llm.log import WORK
+from toolloom.llm.messages import (
+    CHAT,
+    Mode,
+    NotACompletion,
+    Reply,
+    Request,
+    decode,
+    encode,
+    fingerprint,
+)
+from toolloom.schemas import Budget, Endpoint, Price, Usage
 from toolloom.schemas.endpoint import public
 
 MODE = "mode"
 TOKENS_IN_A_BYTE = 0.3  # of a request, at first; then as the endpoint counts
-Opening: TypeAlias = Callable[[], Awaitable[Client]]
+GRACE = 1.0  # seconds for answers that are under way when a run ends early
 
 
-@dataclass
-class Stats:
-    """What this process really asked and paid for.
+class Gateway(Shared):
+    """Opens models. `async with` it: it holds connections, a database and perhaps a server."""
 
-    Answers from the cache count as `cached`, among them each text whose embedding was there;
-    `embedded` are the texts whose embedding was not.
-    """
+    def __init__(
+        self,
+        cache: str | Path,
+        *,
+        prices: Mapping[str, Price] | None = None,
+        budget: Budget | None = None,
+        run: str = "",
+        pace: Pace = Pace(),  # noqa: B008 - it is frozen
+    ) -> None:
+        """`cache`: the path of a SQLite file.
 
-    asked: int = 0
-    cached: int = 0
-    embedded: int = 0
-    retries: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
+        `budget` is for all that `run` ever used, in this process or before; `pace` is that of
+        batches. Raises StoreError.
+        """
+        super().__init__(cache, prices or {}, budget or Budget(), run)
+        self._pace = pace
+        self._models: dict[Endpoint, Model] = {}
+        self._embedders: dict[Endpoint, Embedder] = {}
+        self._batchers: dict[tuple[str, str], Batcher] = {}
 
-    def retried(self) -> None:
-        self.retries += 1
+    async def __aenter__(self) -> Self:
+        if not self.budget.endless:
+            self.budget.spent = await self.cache.spent(self.run)
+        return self
 
-    def add(self, other: Stats) -> None:
-        """Count what another process asked and paid for."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            tasks = set(self.in_flight.values())
+            self.drop(tasks)
+            try:  # what was sent has a moment for its answer: it is paid for
+                if tasks & self.sending:
+                    await asyncio.wait(tasks & self.sending, timeout=GRACE)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        finally:  # also of those who are stopped once more and do not wait for what is under way
+            for batcher in self._batchers.values():
+                await batcher.close()
+            await self.opened.aclose()
+            await self.cache.close()
 
-    def book(self, used: Usage) -> None:
-        self.prompt_tokens += used.prompt_tokens
-        self.cached_tokens += used.cached_tokens
-        self.completion_tokens += used.completion_tokens
-        self.cost += used.cost
+    def model(self, endpoint: Endpoint) -> Model:
+        """The model behind an endpoint, always the same one; nothing is sent yet."""
+        if endpoint not in self._models:
+            self.limits(endpoint)
+            self._models[endpoint] = Model(endpoint, self)
+        return self._models[endpoint]
 
+    def embedder(self, endpoint: Endpoint) -> Embedder:
+        """The embeddings of an endpoint, always the same ones; nothing is sent yet."""
+        if endpoint not in self._embedders:
+            self.limits(endpoint)
+            self._embedders[endpoint] = Embedder(endpoint, self)
+        return self._embedders[endpoint]
 
-@dataclass
-class Shared:
-    """Made by a Gateway, which hands it to each model that it opens.
-
-    `flights` are requests under way by their key, `embeddings` batches of texts; `wire` are the
-    tasks among them that have sent something, so that somebody has to pay for an answer.
-    """
-
-    cache: Cache
-    prices: Mapping[str, Price]
-    run: str
-    pace: Pace  # of batches
-    batch_purse: BatchPurse
-    stats: Stats = field(default_factory=Stats)
-    batchers: dict[tuple[str, str], Batcher] = field(default_factory=dict)
-    unmetered: set[tuple[str, str, str]] = field(default_factory=set)  # who tells no tokens
-    flights: dict[str, asyncio.Task[Reply]] = field(default_factory=dict)
-    embeddings: set[asyncio.Task[Any]] = field(default_factory=set)
-    wire: set[asyncio.Task[Any] | None] = field(default_factory=set)
-
-    def price(self, endpoint: Endpoint) -> Price:
-        return self.prices.get(endpoint.model, FREE)
-
-    def entry(
-        self, endpoint: Endpoint, kind: str, key: str, body: str, run: str, tries: int, used: Usage
-    ) -> Entry:
-        """A response as the cache keeps it, with who asked for it."""
-        work = WORK.get()
-        asked = (public(endpoint.base_url), endpoint.model, run, work.stage, work.agent)
-        took = (used.prompt_tokens, used.cached_tokens, used.completion_tokens, used.cost)
-        return Entry(key, body, kind, *asked, tries, *took)
-
-    def warn_of_no_usage(self, endpoint: Endpoint, words: str) -> None:
-        """Say once of a model that it does not tell what it takes."""
-        address = public(endpoint.base_url)
-        model = (address, endpoint.model, words)
-        if model not in self.unmetered:
-            self.unmetered.add(model)
-            message = f"{address} does not say how many tokens {endpoint.model!r} {words}"
-            note(logging.WARNING, "no_usage", message, model=endpoint.model)
-
-
-def looked_at(flight: asyncio.Task[Any]) -> None:
-    """Whoever asked may have given up: nobody else looks at how a task ended."""
-    if not flight.cancelled():
-        flight.exception()
+    def batcher(self, model: Model, client: Client) -> Batcher:
+        """The batches of a model, which agents that ask the same one share."""
+        endpoint = model.endpoint
+        name = public(endpoint.base_url), endpoint.model
+        if name not in self._batchers:
+            tries = endpoint.retry.tries
+            self._batchers[name] = Batcher(client, self, model.commit, tries, self._pace)
+        self._batchers[name].allow(endpoint.concurrency)
+        return self._batchers[name]
 
 
 class Model:
     """A model as agents ask it. Made by Gateway.model."""
 
-    def __init__(self, endpoint: Endpoint, shared: Shared, opening: Opening) -> None:
+    def __init__(self, endpoint: Endpoint, gateway: Gateway) -> None:
         self.endpoint = endpoint
-        self._shared = shared
-        self._open = opening
+        self.price = gateway.price(endpoint)
+        self._gateway = gateway
         self._name = public(endpoint.base_url)
-        self._price = shared.price(endpoint)
         self._mode: Mode | None = None
         self._finding = asyncio.Lock()
         self._rate = TOKENS_IN_A_BYTE
@@ -125,7 +123,7 @@ class Model:
     def cost(self, reply: Reply) -> float:
         """What a reply costs, in US dollars; 0 where no price is known."""
         sent, received = reply.prompt_tokens, reply.completion_tokens
-        return self._price.cost(sent, received, reply.cached_tokens, batch=reply.batched)
+        return self.price.cost(sent, received, reply.cached_tokens, batch=reply.batched)
 
     async def complete(self, request: Request) -> Reply:
         """The answer, from the cache if it was ever given.
@@ -138,10 +136,11 @@ class Model:
         if self._mode is None:
             async with self._finding:
                 if self._mode is None:
-                    known = self._shared.cache.traits(self._name, self.endpoint.model).get(MODE)
+                    cache, asked = self._gateway.cache, (self._name, self.endpoint.model)
+                    known = (await cache.traits(*asked)).get(MODE)
                     if known not in set(Mode):
                         reply, self._mode = await self._complete_in(list(Mode), request)
-                        self._shared.cache.learn(self._name, self.endpoint.model, MODE, self._mode)
+                        await cache.learn(*asked, MODE, self._mode)
                         return reply
                     self._mode = Mode(known)
         # A mode that is refused is refused of this schema alone: the endpoint's mode stays.
@@ -161,94 +160,68 @@ class Model:
         It is sent in a task of its own: whoever asked may give up, what is paid for is kept.
         """
         key = fingerprint(self._name, self.endpoint.model, request, mode)
-        flights = self._shared.flights
-        flight = flights.get(key)
-        if flight is None:
-            flight = asyncio.create_task(self._answer(request, mode, key))
-            flights[key] = flight
-            flight.add_done_callback(lambda _: flights.pop(key))
-            flight.add_done_callback(looked_at)
+        task = self._gateway.in_flight.get(key)
+        if task is None:
+            task = self._gateway.fly((key,), self._answer(request, mode, key))
         else:
-            self._shared.stats.cached += 1
-        return await asyncio.shield(flight)
+            self._gateway.stats.cached += 1
+        reply: Reply = await asyncio.shield(task)
+        return reply
 
     async def _answer(self, request: Request, mode: Mode, key: str) -> Reply:
-        body = await self._shared.cache.read(key)
-        if body is not None:
-            self._shared.stats.cached += 1
-            return decode(body, cached=True)
-        return await self._ask(request, mode, key)
-
-    async def _ask(self, request: Request, mode: Mode, key: str) -> Reply:
-        """Send the request; its answer is committed before anyone sees it."""
-        self._shared.stats.asked += 1
-        body = encode(self.endpoint.model, request, mode)
-        content = json.dumps(guided(body) if self.endpoint.local else body).encode()
+        """The way of a request: cache, budget, limits, send, commit; again while that may help."""
+        gateway, endpoint = self._gateway, self.endpoint
+        if (known := await gateway.cache.read(key)) is not None:
+            gateway.stats.cached += 1
+            return decode(known, cached=True)
+        gateway.stats.asked += 1
+        body = encode(endpoint.model, request, mode)
+        content = json.dumps(guided(body) if endpoint.local else body).encode()
         # A token is at least a byte.
-        first = Try(1, WORK.get().run or self._shared.run, len(content), request.max_tokens)
-        lines = await self._open()
+        run = WORK.get().run or gateway.run
+        client = await gateway.client(endpoint, CHAT)
         # Which mode the endpoint takes is found out at once, not within a day.
-        finding = request.schema is not None and self._mode is None
-        if self.endpoint.batched and not finding:
+        if endpoint.batched and (request.schema is None or self._mode is not None):
             try:
-                shared = self._shared
-                if self._batcher is None:  # agents that ask the same model share its batches
-                    batcher = Batcher(
-                        self.endpoint,
-                        lines,
-                        shared.cache,
-                        self._commit,
-                        shared.batch_purse,
-                        shared.pace,
-                        shared.stats.retried,
-                    )
-                    self._batcher = shared.batchers.setdefault(
-                        (self._name, self.endpoint.model), batcher
-                    )
-                    self._batcher.allow(self.endpoint.concurrency)
-                return await self._batcher.ask(key, body, first)
+                self._batcher = self._batcher or gateway.batcher(self, client)
+                most = usage_of(self.price, len(content), request.max_tokens, batch=True)
+                return await self._batcher.ask(key, body, Try(1, run, most))
             except NoBatches:
-                self.endpoint = self.endpoint.model_copy(update={"mode": "direct"})
-        replies: list[Reply] = []
+                self.endpoint = endpoint.model_copy(update={"mode": "direct"})
+        most = usage_of(self.price, len(content), request.max_tokens)
+        tokens = int(len(content) * self._rate) + request.max_tokens
+        async with client.patiently(key) as attempts:
+            async for attempt in attempts:
+                with attempt:
+                    async with client.turn(most, tokens) as turn:
+                        raw = await client.post(content, "response_format" in body)
+                        number = attempt.retry_state.attempt_number
+                        reply, turn.used = await self.commit(key, raw, Try(number, run, most))
+                    self._rate = max(self._rate, reply.prompt_tokens / len(content))
+                    return reply
+        raise AssertionError("the last failure is raised")
 
-        async def accept(raw: str, tries: int) -> Usage:
-            reply, sent = await self._commit(key, raw, replace(first, number=tries))
-            replies.append(reply)
-            self._rate = max(self._rate, reply.prompt_tokens / len(content))
-            return sent
-
-        await lines.send(
-            OutgoingRequest(
-                content=content,
-                key=key,
-                guess=int(first.sent * self._rate) + first.received,
-                bound=usage_of(self._price, first.sent, first.received),
-                accept=accept,
-                formatted="response_format" in body,
-            )
-        )
-        return replies[0]
-
-    async def _commit(self, key: str, raw: str, last: Try) -> tuple[Reply, Usage]:
+    async def commit(self, key: str, raw: str, last: Try) -> tuple[Reply, Usage]:
         """Keep a response; the reply that stands, and what is booked for it. Raises Garbled."""
         try:
             reply = decode(raw, cached=False)
         except NotACompletion as error:
             raise Garbled(str(error), raw) from error
         sent, received, cached = reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens
-        counted = usage_of(self._price, sent, received, cached, batch=reply.batched)
+        counted = used = usage_of(self.price, sent, received, cached, batch=reply.batched)
         if not reply.metered:
-            self._shared.warn_of_no_usage(
+            self._gateway.warn_of_no_usage(
                 self.endpoint,
                 "takes: they are shown as 0, and count against the budget as the most they can be.",
             )
-            sent, received = max(sent, last.sent), max(received, last.received)
-        used = usage_of(self._price, sent, received, cached, batch=reply.batched)
-        entry = self._shared.entry(self.endpoint, "chat", key, raw, last.run, last.number, used)
-        stands = await self._shared.cache.write(entry)
-        self._shared.stats.book(counted)  # not of what could not be kept
+            most = last.most
+            sent, received = max(sent, most.prompt_tokens), max(received, most.completion_tokens)
+            used = usage_of(self.price, sent, received, cached, batch=reply.batched)
+        entry = self._gateway.entry(self.endpoint, "chat", key, raw, last.run, last.number, used)
+        stands = await self._gateway.cache.write(entry)
+        self._gateway.stats.book(counted)  # not of what could not be kept
         if stands == raw:
             return reply, used
         # Another process was faster. This one's answer is paid for as well.
-        await self._shared.cache.lose(last.run, used)
+        await self._gateway.cache.lose(last.run, used)
         return decode(stands, cached=False), used

@@ -27,8 +27,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
+from toolloom.llm.client import Stats
 from toolloom.llm.log import WORK, Work
-from toolloom.llm.model import Stats
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.report import Summary, summarise
 from toolloom.pipeline.growth import begin
@@ -319,9 +319,8 @@ def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
     """
     requests: dict[tuple[str, str], int] = {}  # agents at one address share its limit
     for endpoint in (recipe.endpoint(stage.agent) for stage in stages if stage.agent):
-        # Batches go through the endpoint's own address alone.
-        for place in endpoint.places[: 1 if endpoint.batched else None]:
-            requests[place] = max(requests.get(place, 0), endpoint.concurrency)
+        place = endpoint.base_url, endpoint.key_env
+        requests[place] = max(requests.get(place, 0), endpoint.concurrency)
     return max(2, -(-3 * sum(requests.values()) // recipe.shard_size))
 
 

@@ -35,7 +35,6 @@ from toolloom.schemas.endpoint import Budget as Budget
 from toolloom.schemas.endpoint import Endpoint as Endpoint
 from toolloom.schemas.endpoint import Price as Price
 from toolloom.schemas.endpoint import Prices as Prices
-from toolloom.schemas.endpoint import Replica as Replica
 from toolloom.schemas.endpoint import Retry as Retry
 from toolloom.schemas.errors import BudgetReached as BudgetReached
 from toolloom.schemas.errors import Busy as Busy

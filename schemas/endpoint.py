@@ -10,17 +10,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from toolloom.schemas.base import Record
 
-Passing: TypeAlias = (
-    Literal["5xx", "connection", "timeout", "garbled"] | Annotated[int, Field(ge=400, le=599)]
-)
-"""A failure that may pass: an HTTP status, all of 500 and above, or what is no HTTP error."""
-
 # Fields that decide how a run is done, not what it makes: changing them goes on with the run.
 EXECUTION = frozenset(
     {
         "concurrency",
         "key_env",
-        "replicas",
         "requests_per_minute",
         "retry",
         "timeout",
@@ -29,39 +23,25 @@ EXECUTION = frozenset(
 )
 
 
-NO_MODEL = "none"
-"""In place of an address: nobody is asked."""
+NO_MODEL, LOCAL, SCRIPTED = "none", "local", "scripted"
+"""In place of an address: nobody is asked; the embedded model; the endpoint that plays a script."""
 
 
 class Retry(Record):
-    """Which failures are tried again, how often and for how long."""
+    """How often and for how long a request that fails is tried again."""
 
     tries: int = Field(default=10, ge=1, le=100, description="Tries of a request that fails.")
-    first_wait: float = Field(
-        default=0.25, gt=0, le=60, description="Seconds before the second try; then twice as long."
-    )
-    longest_wait: float = Field(
-        default=30, gt=0, le=600, description="Seconds between two tries at most."
-    )
     patience: float = Field(
         default=900, gt=0, description="Seconds for one request, all tries and waits included."
     )
-    errors: tuple[Passing, ...] = Field(
-        default=(408, 409, 425, 429, "5xx", "connection", "timeout", "garbled"),
-        description="Failures worth another try: statuses, and `garbled` for what is no answer.",
-    )
-
-    def passes(self, status: int) -> bool:
-        """Whether an HTTP status is worth another try."""
-        return status in self.errors or (status >= 500 and "5xx" in self.errors)
 
 
 def address(value: str) -> str:
     """An address without its last slash. Raises ValueError if it is none."""
-    if value in ("local", NO_MODEL):
+    if value in (NO_MODEL, LOCAL, SCRIPTED):
         return value
     if not value.startswith(("http://", "https://")):
-        raise ValueError("must be `local` or begin with http:// or https://")
+        raise ValueError("must be `local`, `scripted`, or begin with http:// or https://")
     try:
         parts = urlsplit(value)
         whole = parts.hostname and parts.port is not False
@@ -81,28 +61,17 @@ def public(base_url: str) -> str:
 BaseUrl: TypeAlias = Annotated[str, AfterValidator(address)]
 
 
-class Replica(Record):
-    """Another address or key that serves the same model."""
-
-    base_url: BaseUrl | None = Field(default=None, description="Its address, if it is another.")
-    key_env: str | None = Field(default=None, description="Variable of its key, if it is another.")
-
-
 class Endpoint(Record):
     """An OpenAI-compatible endpoint and how to use it."""
 
     base_url: BaseUrl = Field(
         default="local",
-        description="Address up to and with /v1, or `local` for the embedded model.",
+        description="Address up to and with /v1; `local` for the embedded model, `scripted` for an "
+        "endpoint that plays the agents without a model.",
     )
     model: str = Field(default="smollm2-135m-instruct", description="Name of the model there.")
     key_env: str = Field(
         default="OPENAI_API_KEY", description="Environment variable that holds the key."
-    )
-    replicas: tuple[Replica, ...] = Field(
-        default=(),
-        description="More addresses or keys (`base_url`, `key_env`) that serve the model and "
-        "share the load, each under limits of its own.",
     )
     small: bool = Field(
         default=False,
@@ -143,8 +112,8 @@ class Endpoint(Record):
 
     @model_validator(mode="after")
     def _can_be_reached(self) -> Endpoint:
-        if self.local and (self.replicas or self.mode == "batch"):
-            raise ValueError("the embedded model has neither `replicas` nor `mode: batch`")
+        if self.named and self.mode == "batch":
+            raise ValueError(f"`{self.base_url}` has no `mode: batch`")
         return self
 
     @property
@@ -153,18 +122,17 @@ class Endpoint(Record):
 
     @property
     def local(self) -> bool:
-        return self.base_url == "local"
+        return self.base_url == LOCAL
+
+    @property
+    def named(self) -> bool:
+        """Whether a server of our own is asked, which is started in this process."""
+        return self.base_url in (LOCAL, SCRIPTED)
 
     @property
     def absent(self) -> bool:
         """No model: written words alone, and choices by seed."""
         return self.base_url == NO_MODEL
-
-    @property
-    def places(self) -> tuple[tuple[str, str], ...]:
-        """Address and variable of the key: its own, then those of its replicas."""
-        more = ((r.base_url or self.base_url, r.key_env or self.key_env) for r in self.replicas)
-        return ((self.base_url, self.key_env), *more)
 
 
 MILLION = 1_000_000

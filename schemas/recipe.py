@@ -18,7 +18,15 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from toolloom.schemas.api import ApiSource
 from toolloom.schemas.base import JsonObject, Record, digest
-from toolloom.schemas.endpoint import EXECUTION, NO_MODEL, Budget, Endpoint, Prices, public
+from toolloom.schemas.endpoint import (
+    EXECUTION,
+    NO_MODEL,
+    SCRIPTED,
+    Budget,
+    Endpoint,
+    Prices,
+    public,
+)
 from toolloom.schemas.errors import RecipeError
 from toolloom.schemas.instruction import RewritePlan
 from toolloom.schemas.plans import ApiPlan, CurationPlan, QueryPlan, SearchPlan, TestPlan, WorldPlan
@@ -128,8 +136,8 @@ class Recipe(Record):
 
     @field_validator("model", mode="before")
     @classmethod
-    def _may_be_none(cls, value: Any) -> Any:
-        return {"base_url": NO_MODEL, "model": NO_MODEL} if value == NO_MODEL else value
+    def _may_be_a_word(cls, value: Any) -> Any:
+        return {"base_url": value, "model": value} if value in (NO_MODEL, SCRIPTED) else value
 
     @model_validator(mode="after")
     def _has_apis(self) -> Recipe:
@@ -237,9 +245,8 @@ def public_fields(dumped: JsonObject) -> JsonObject:
     """A dumped recipe, in place, with the public form of every address in it."""
     embeddings = dumped["search"]["embeddings"]
     for endpoint in (dumped["model"], *dumped["agents"].values(), embeddings or {}):
-        for place in (endpoint, *(endpoint.get("replicas") or ())):
-            if place.get("base_url"):
-                place["base_url"] = public(place["base_url"])
+        if endpoint.get("base_url"):
+            endpoint["base_url"] = public(endpoint["base_url"])
     return dumped
 
 

@@ -10,16 +10,12 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import pytest_socket
 from hypothesis import HealthCheck, settings
-
-if TYPE_CHECKING:
-    from support.postgres_server import Server
 
 TESTS = Path(__file__).parent
 SECONDS = TESTS / "seconds.txt"  # of the longest files, as they were recorded
@@ -106,18 +102,3 @@ def built_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         return made
 
     return build
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Server]:
-    """A PostgreSQL server for all tests that ask for it."""
-    from support.postgres_server import server
-
-    with server() as running:
-        yield running
-
-
-@pytest.fixture
-def postgres_url(postgres_server: Server) -> str:
-    """An empty PostgreSQL database."""
-    return postgres_server.database()

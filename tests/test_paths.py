@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from documents import ROOT, block
 
-RECORD_FILES, REQUEST_FILES, PUBLISH_ROOMS = 80, 24, 5
+RECORD_FILES, REQUEST_FILES, PUBLISH_ROOMS = 80, 14, 5
 """Ceilings. They are lowered as the paths become shorter."""
 
 FIELDS = {
@@ -108,7 +108,7 @@ class Trace:
         name = str(frame.f_globals.get("__name__", ""))
         if not name.startswith("toolloom.") or not frame.f_code.co_flags & FUNCTION_BODY:
             return ""
-        if name.startswith("toolloom.llm.fake"):
+        if name.startswith("toolloom.llm.scripted"):
             return ""
         file = Path(str(frame.f_globals.get("__file__") or ""))
         folders = name.split(".")[1:] if file.stem == "__init__" else name.split(".")[1:-1]
@@ -144,24 +144,22 @@ def record_path(folder: Path) -> Trace:
 
 def request_path(folder: Path) -> Trace:
     """The domain agent asks for one domain."""
+    from toolloom.agents import domain
+    from toolloom.agents.ask import Job
     from toolloom.llm import FakeServer, Gateway
-    from toolloom.pipeline.run import standard_stages
-    from toolloom.pipeline.stage import Context
     from toolloom.schemas import Brief, parse_recipe
 
     path = Trace("request")
 
     async def ask(recipe: Any, name: str) -> None:
         async with Gateway(folder / f"{name}.sqlite") as gateway:
-            context = Context.of(recipe, gateway)
-            stage = next(stage for stage in standard_stages() if stage.name == "domains")
-            assert stage.work
+            job = Job("domains", "domain", "Weather", 7, gateway.model(recipe.model))
             brief = Brief(category="Weather", about="weather and climate", count=1)
             if name == "warm":
-                await stage.work(brief, context)
+                await domain.run(brief, job)
                 return
             with path.traced():
-                outcome = await stage.work(brief, context)
+                outcome = await domain.run(brief, job)
             assert outcome.accepted
 
     with FakeServer().serve_in_thread() as server:
@@ -212,7 +210,7 @@ def test_a_request_passes_few_files(request_trace: Trace) -> None:
     """From agent to wire and back."""
     path = request_trace.total()
     assert path.files[0].startswith("agents/") or path.files[0].startswith("pipeline/")
-    assert "llm/wire.py" in path.files
+    assert "llm/messages.py" in path.files
     assert len(path.files) <= REQUEST_FILES
 
 

@@ -17,7 +17,7 @@ import pytest
 from support.processes import TOOLLOOM
 
 from toolloom.llm import FakeServer
-from toolloom.llm.fake import Scripted, ScriptedFailure, ScriptedReply, improvise
+from toolloom.llm.scripted import Scripted, ScriptedFailure, ScriptedReply, improvise
 from toolloom.schemas import JsonObject, digest
 
 KEY = "sk-toolloom-0123456789abcdefghij"
@@ -26,13 +26,13 @@ DEBUG = ("--log-json", "--log-level", "debug")
 RUN = [*TOOLLOOM, "run", "leaky.yaml"]
 CRASH = """
 from toolloom.cli import main
-from toolloom.llm import connection
+from toolloom.llm import client as connection
 connection.fault = lambda status, headers, body, *more: {}[body]
 main()
 """
 RECIPE = """
 name: leaky
-model: {base_url: "%s", model: fake, retry: {first_wait: 0.01}}
+model: {base_url: "%s", model: fake}
 apis: {domains: 2, per_domain: 3, worlds: false}
 queries: {count: 8}
 """

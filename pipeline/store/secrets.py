@@ -63,8 +63,6 @@ def keys_of(recipe: Recipe) -> list[str]:
     """The values of a recipe's keys, and what its addresses hide before the host or after `?`."""
     found: list[str] = []
     for endpoint in recipe.endpoints:
-        places = [(r.key_env, r.base_url) for r in endpoint.replicas]
-        for key_env, base_url in [(endpoint.key_env, endpoint.base_url), *places]:
-            parts = urlsplit(base_url or "")
-            found += [os.environ.get(key_env or "", ""), parts.password or "", parts.query]
+        parts = urlsplit(endpoint.base_url)
+        found += [os.environ.get(endpoint.key_env, ""), parts.password or "", parts.query]
     return found

@@ -12,7 +12,7 @@ import pytest
 
 from toolloom.agents.ask import Job
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.fake import Script, Scripted
+from toolloom.llm.scripted import Script, Scripted
 from toolloom.schemas import Endpoint
 
 Opener: TypeAlias = Callable[..., AbstractAsyncContextManager[tuple[Job, FakeServer]]]

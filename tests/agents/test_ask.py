@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolloom.agents.ask import Answer, Costs, NoUsableAnswer, ask, settled
-from toolloom.llm.fake import ScriptedFailure, ScriptedReply
+from toolloom.llm.scripted import ScriptedFailure, ScriptedReply
 from toolloom.prompts import Prompt, source_hash
 from toolloom.schemas import EndpointDown, JsonObject, Reason, Usage
 

@@ -11,7 +11,7 @@ import pytest
 from toolloom.agents import rewriter
 from toolloom.agents.ask import BadAnswer
 from toolloom.llm import FakeServer
-from toolloom.llm.fake.script import ScriptedReply
+from toolloom.llm.scripted import ScriptedReply
 from toolloom.pipeline.stage import use_of
 from toolloom.schemas import (
     Finding,

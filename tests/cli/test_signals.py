@@ -16,7 +16,7 @@ from support.processes import Endpoint, committed
 from support.waiting import wait_for
 
 from toolloom.llm import FakeServer
-from toolloom.llm.fake import Scripted, improvise
+from toolloom.llm.scripted import Scripted, improvise
 from toolloom.schemas import JsonObject
 
 LONGEST = 15  # seconds to the end: two, on a machine that has other things to do

@@ -17,7 +17,7 @@ PRICES = {"fake": Price(prompt=1.0, completion=2.0, cached=0.25)}
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that ends has time for the answers under way, however slow the machine."""
-    monkeypatch.setattr("toolloom.llm.gateway.GRACE", 60.0)
+    monkeypatch.setattr("toolloom.llm.model.GRACE", 60.0)
 
 
 @pytest.fixture
@@ -60,12 +60,6 @@ def plain() -> Callable[..., Request]:
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     return tmp_path / "new" / "cache.sqlite"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def where(request: pytest.FixtureRequest, cache: Path) -> str:
-    """An empty cache in each kind of database."""
-    return str(cache if request.param == "sqlite" else request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture

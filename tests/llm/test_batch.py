@@ -1,20 +1,33 @@
+"""Batches: each request answered once, whatever becomes of batches, processes and budgets."""
+
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
 from dataclasses import replace
 
 import pytest
+from support.batch_server import Batching, BatchServer
 from support.batches import QUICK, ask_all, echo, opened, rows
 from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.batch import outcomes
-from toolloom.llm.database import BATCHED, BATCHES, RESPONSES
-from toolloom.llm.fake import ScriptedFailure
-from toolloom.llm.fake.batches import Batching
-from toolloom.schemas import EndpointDown, EndpointError, Price, RequestRefused
+from toolloom.llm.batch import Pace, outcomes
+from toolloom.llm.scripted import ScriptedFailure
+from toolloom.schemas import (
+    Budget,
+    BudgetReached,
+    EndpointDown,
+    EndpointError,
+    Price,
+    RequestRefused,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,15 +37,13 @@ from toolloom.schemas import EndpointDown, EndpointError, Price, RequestRefused
         (Batching(), 4, 30, 8, [4, 4]),
         (Batching(expiring=1), 16, 0.05, 10, [10, 5]),
         (Batching(room=4, seconds=0.02), 16, 0.05, 10, None),
-        (Batching(largest=1000), 16, 0.05, 8, [2, 2, 2, 2]),
-        (Batching(lost=3, metadata=False, per_page=1), 2, 0.05, 6, [2, 2, 2]),
+        (Batching(lost=3), 2, 0.05, 6, [2, 2, 2]),
     ],
     ids=[
         "requests made together share a batch",
         "a full batch leaves at once",
         "what an expired batch did is kept",
         "too much at once waits for room",
-        "a file that is too large is halved",
         "a lost answer makes no second batch",
     ],
 )
@@ -42,16 +53,16 @@ async def test_each_request_gets_its_own_answer_once(
 ):
     """`concurrency` is the number of requests in a batch; several may be under way. Whatever
     becomes of batches, nothing is answered twice, and none is left behind."""
-    async with FakeServer(echo, batches=plan) as server:
+    async with BatchServer(echo, plan) as server:
         async with opened(
             cache, batched(server, concurrency=most), pace=replace(QUICK, gather=gather)
         ) as model:
             replies = await ask_all(model, plain, count)
         assert (server.answered, server.repeats) == (count, 0)
-        totals = [b["request_counts"]["total"] for b in server.batches.batches.values()]
+        totals = [b["request_counts"]["total"] for b in server.batches.values()]
         assert sizes in (None, totals)
     assert [reply.text for reply in replies] == [f"answer to question {n}" for n in range(count)]
-    assert rows(cache, BATCHES) == rows(cache, BATCHED) == []
+    assert rows(cache, "batches") == rows(cache, "batch_requests") == []
 
 
 async def test_a_request_that_fails_harms_no_other(cache, batched, plain):
@@ -60,7 +71,7 @@ async def test_a_request_that_fails_harms_no_other(cache, batched, plain):
     def script(body):
         return ScriptedFailure() if body["messages"][-1]["content"] == "question 1" else "yes"
 
-    async with FakeServer(script) as server, opened(cache, batched(server)) as model:
+    async with BatchServer(script) as server, opened(cache, batched(server)) as model:
         replies = await ask_all(model, plain, 3, return_exceptions=True)
         assert server.received == 4
     assert isinstance(replies[1], RequestRefused)
@@ -71,9 +82,9 @@ async def test_a_request_that_fails_harms_no_other(cache, batched, plain):
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        ({"batches": Batching(failure_rate=1)}, EndpointDown, "HTTP 500: scripted failure .tried"),
+        ({"failures": {"500": 1}}, EndpointDown, "HTTP 500: scripted failure .tried"),
         ({"models": ["another"]}, EndpointError, "The model `fake` does not exist"),
-        ({"batches": Batching(purpose="o")}, EndpointError, "No batch can be made: .* 'purpose'"),
+        ({"plan": Batching(purpose="o")}, EndpointError, "No batch can be made: .* 'purpose'"),
     ],
     ids=["nothing is answered", "a batch is not begun", "no file is taken"],
 )
@@ -81,10 +92,10 @@ async def test_an_endpoint_that_takes_no_batches_stops_the_run(
     cache, batched, plain, options, kind, words
 ):
     """It does so with its own words, and rejects no request."""
-    async with FakeServer(echo, **options) as server, opened(cache, batched(server)) as model:
+    async with BatchServer(echo, **options) as server, opened(cache, batched(server)) as model:
         with pytest.raises(kind, match=words):
             await ask_all(model, plain, 3)
-    assert rows(cache, BATCHES) == []
+    assert rows(cache, "batches") == []
 
 
 async def test_a_reply_keeps_its_price(cache, batched, plain, city):
@@ -92,7 +103,7 @@ async def test_a_reply_keeps_its_price(cache, batched, plain, city):
     asks again is told the same, whatever the endpoint's mode is by then."""
     prices = {"fake": Price(prompt=10, completion=10, batch_prompt=5, batch_completion=5)}
     costs = []
-    async with FakeServer() as server:
+    async with BatchServer() as server:
         for mode in ("batch", "batch", "direct"):
             endpoint = batched(server, mode=mode)
             async with opened(cache, endpoint, prices=prices) as model:
@@ -103,33 +114,33 @@ async def test_a_reply_keeps_its_price(cache, batched, plain, city):
     rates = zip((first, second), (10e-6, 5e-6), strict=True)
     told = [(reply.prompt_tokens + reply.completion_tokens) * rate for reply, rate in rates]
     assert costs == [pytest.approx(told)] * 3
-    assert [row.cost for row in rows(cache, RESPONSES)] == pytest.approx(told)
+    assert [row["cost"] for row in rows(cache, "responses")] == pytest.approx(told)
 
 
 async def test_models_of_one_name_share_batches(cache, batched, plain):
     """Two agents with settings of their own for one model go into one batch."""
-    async with FakeServer(echo) as server, Gateway(cache, pace=QUICK) as gateway:
+    async with BatchServer(echo) as server, Gateway(cache, pace=QUICK) as gateway:
         small = gateway.model(batched(server, concurrency=2))
         large = gateway.model(batched(server, concurrency=8))
         asked = [model.complete(plain(str(n))) for n in range(3) for model in (large, small)]
         await asyncio.gather(*asked)
         asked = [large.complete(plain(f"more {n}")) for n in range(8)]
         await asyncio.gather(*asked)
-        sizes = [b["request_counts"]["total"] for b in server.batches.batches.values()]
+        sizes = [b["request_counts"]["total"] for b in server.batches.values()]
     assert sizes == [3, 8]
 
 
 async def test_processes_share_a_cache_and_its_batches(cache, batched, plain):
     """Who finds a batch of another process waits for it too, and pays for nothing of it."""
-    async with FakeServer(echo, batches=Batching(seconds=0.3)) as server:
+    async with BatchServer(echo, Batching(seconds=0.3)) as server:
         endpoint = batched(server)
         async with Gateway(cache, pace=QUICK) as one, Gateway(cache, pace=QUICK) as other:
             first = asyncio.create_task(ask_all(one.model(endpoint), plain, 5))
-            await until(lambda: [row.state for row in rows(cache, BATCHES)] == ["open"])
+            await until(lambda: [row["state"] for row in rows(cache, "batches")] == ["open"])
             replies = await ask_all(other.model(endpoint), plain, 7)
             assert [r.text for r in await first] == [r.text for r in replies[:5]]
         assert (server.answered, server.repeats) == (7, 0)
-    assert rows(cache, BATCHES) == rows(cache, BATCHED) == []
+    assert rows(cache, "batches") == rows(cache, "batch_requests") == []
 
 
 async def test_a_key_in_results_is_struck_out(cache, batched, plain, monkeypatch):
@@ -143,7 +154,7 @@ async def test_a_key_in_results_is_struck_out(cache, batched, plain, monkeypatch
             return ScriptedFailure(400, body=f"bad key {key}")
         return f"your key is {key}"
 
-    async with FakeServer(tells, key=key) as server, opened(cache, batched(server)) as model:
+    async with BatchServer(tells, key=key) as server, opened(cache, batched(server)) as model:
         refused, reply = await ask_all(model, plain, 2, return_exceptions=True)
         assert server.received == 2
     assert isinstance(refused, RequestRefused)
@@ -155,11 +166,11 @@ async def test_a_key_in_results_is_struck_out(cache, batched, plain, monkeypatch
 
 async def test_a_schema_falls_back_within_batches(cache, batched, plain, city):
     """The endpoint's mode is found with one direct request, and holds for the batches."""
-    async with FakeServer(modes=("json_object",)) as server:
+    async with BatchServer(modes=("json_object",)) as server:
         async with opened(cache, batched(server)) as model:
             asked = [model.complete(plain(f"question {n}", schema=city)) for n in range(4)]
             replies = await asyncio.gather(*asked)
-        assert len(server.batches.batches) == 1
+        assert len(server.batches) == 1
         assert server.answered == 4
     assert all("city" in json.loads(reply.text) for reply in replies)
 
@@ -170,14 +181,14 @@ async def test_a_batch_that_is_lost_is_sent_again(cache, batched, plain, vanishe
     import openai
 
     async with (
-        FakeServer(echo, batches=Batching(seconds=1)) as server,
+        BatchServer(echo, Batching(seconds=1)) as server,
         opened(cache, batched(server)) as model,
     ):
         asked = asyncio.create_task(ask_all(model, plain, 3))
-        await until(lambda: server.batches.batches)
+        await until(lambda: server.batches)
         if vanishes:
-            batch = server.batches.batches.pop("batch_1")
-            server.batches.batches["other"] = batch | {"id": "other", "metadata": None}
+            batch = server.batches.pop("batch_1")
+            server.batches["other"] = batch | {"id": "other", "metadata": None}
         else:
             async with openai.AsyncOpenAI(api_key="none", base_url=server.base_url) as client:
                 await client.batches.cancel("batch_1")
@@ -187,7 +198,7 @@ async def test_a_batch_that_is_lost_is_sent_again(cache, batched, plain, vanishe
 
 async def test_an_endpoint_without_batches_is_asked_directly(cache, batched, plain, caplog):
     """One warning, and then each request by itself, at the prices of single requests."""
-    async with FakeServer(echo, batches=None) as server:
+    async with FakeServer(echo) as server:
         for _ in range(2):
             async with opened(cache, batched(server)) as model:
                 assert not any(reply.batched for reply in await ask_all(model, plain, 5))
@@ -208,10 +219,197 @@ def test_result_lines_are_read_as_servers_write_them():
         [],
     ]
     told = [json.dumps(line).encode() for line in lines] + [b"", b"\xff", b'{"custom_id": "d"}']
-    found = {outcome.key: outcome for outcome in outcomes(told)}
-    assert list(found) == ["a", "b", "c", "d"]
-    assert found["a"].good
-    assert found["a"].body == '{"x": "\\ud800", "toolloom_batch": true}'
-    assert (found["b"].status, found["b"].body) == (None, "batch_expired: late")
-    assert (found["c"].status, "broken" in found["c"].body) == (500, True)
-    assert found["d"].body == "no response"
+    assert list(outcomes(told)) == [
+        ("a", 200, '{"x": "\\ud800", "toolloom_batch": true}'),
+        ("b", None, "batch_expired: late"),
+        ("c", 500, '{"status_code": 500, "message": "broken"}'),
+        ("d", None, "no response"),
+    ]
+
+
+async def leave_a_batch(cache, endpoint, plain, count, state="open", **options):
+    """A process that ends while a batch is in that state, and what comes next is under way."""
+    async with opened(cache, endpoint, **options) as model:
+        asked = asyncio.create_task(ask_all(model, plain, count))
+        await until(lambda: [row["state"] for row in rows(cache, "batches")] == [state])
+        await asyncio.sleep(0.05)
+        asked.cancel()
+
+
+async def test_each_try_in_a_batch_is_a_request(cache, batched, plain):
+    """Only what failed goes into the next batch. Its tries count against the budget, in this process
+    and in the next."""
+    seen = Counter()
+
+    def fails_thrice(body):
+        text = body["messages"][-1]["content"]
+        seen[text] += text in ("question 1", "question 3")
+        return ScriptedFailure(503) if 0 < seen[text] <= 3 else "yes"
+
+    async with BatchServer(fails_thrice) as server:
+        for most, refused in ((7, 2), (7, 2), (11, 0)):
+            options = {"budget": Budget(max_requests=most), "run": "a"}
+            async with opened(cache, batched(server, tries=9), **options) as model:
+                replies = await ask_all(model, plain, 5, return_exceptions=True)
+            assert (server.received, server.repeats) == (most, 0)
+            assert sum(isinstance(reply, BudgetReached) for reply in replies) == refused
+        sizes = [b["request_counts"]["total"] for b in server.batches.values()]
+    assert sizes == [5, 2, 2, 2]
+    assert sorted(row["requests"] for row in rows(cache, "responses")) == [1, 1, 1, 2, 2]
+    async with Gateway(cache) as gateway:
+        assert (await gateway.cache.spent("a")).requests == 11
+
+
+async def test_an_open_batch_counts_from_the_start(cache, at, batched, plain):
+    """A run that stops while it waits goes on with the same batch when it is started again, and what
+    it left in there is part of what it used, and once."""
+    options = {"budget": Budget(max_requests=6), "run": "a"}
+    async with BatchServer(echo, Batching(seconds=0.4)) as server:
+        await leave_a_batch(cache, batched(server), plain, 5, **options)
+        async with Gateway(cache, pace=QUICK, **options) as gateway:
+            direct, model = gateway.model(at(server)), gateway.model(batched(server))
+            await direct.complete(plain("first"))
+            with pytest.raises(BudgetReached):
+                await direct.complete(plain("second"))
+            replies = await ask_all(model, plain, 5)
+            with pytest.raises(BudgetReached, match="6 requests of max_requests 6"):
+                await model.complete(plain("third"))
+            assert (await gateway.cache.spent("a")).requests == server.received == 6
+        assert (server.answered, server.repeats, len(server.batches)) == (6, 0, 1)
+    assert [reply.text for reply in replies] == [f"answer to question {n}" for n in range(5)]
+
+
+async def test_a_batch_that_was_never_made_is_held_anew(cache, batched, plain):
+    """What an earlier process did not send is as much as any other request."""
+    options = {"budget": Budget(max_requests=3), "run": "a"}
+    async with BatchServer(echo, Batching(uploading=1)) as server:
+        await leave_a_batch(cache, batched(server), plain, 3, "gathered", **options)
+        async with opened(cache, batched(server), **options) as model:
+            asked = (model.complete(plain(f"question {n}")) for n in (0, 1, 8, 9))
+            replies = await asyncio.gather(*asked, return_exceptions=True)
+        assert server.received == 3
+    assert sum(isinstance(reply, BudgetReached) for reply in replies) == 1
+
+
+async def test_an_open_batch_gives_back_what_it_did_not_use(cache, batched, plain):
+    """Requests wait for a batch that holds room back, also if an earlier process sent it."""
+    async with BatchServer(echo, Batching(seconds=0.3)) as server:
+        options = {"budget": Budget(max_tokens=700), "run": "a"}
+        await leave_a_batch(cache, batched(server), plain, 4, **options)
+        async with opened(cache, batched(server), **options) as model:
+            assert (await model.complete(plain("another"))).text == "answer to another"
+            await ask_all(model, plain, 4)
+        assert (server.received, server.repeats) == (5, 0)
+
+
+async def test_a_batch_belongs_to_the_run_that_sent_it(cache, batched, plain):
+    """Another run that finds the answers of a batch has not paid for them."""
+    async with BatchServer(echo, Batching(seconds=0.3)) as server:
+        await leave_a_batch(cache, batched(server), plain, 3, run="a")
+        budget = Budget(max_requests=1)
+        async with opened(cache, batched(server), run="b", budget=budget) as model:
+            await ask_all(model, plain, 3)
+            await model.complete(plain("another"))
+    assert sorted(row["run"] for row in rows(cache, "responses")) == ["a", "a", "a", "b"]
+
+
+async def test_a_vanished_batch_may_have_been_paid(cache, batched, plain):
+    """What nobody can tell any more is booked as the most it can be."""
+    async with BatchServer(echo, Batching(seconds=9)) as server:
+        endpoint = batched(server, tries=1)
+        prices = {"fake": Price(prompt=10, completion=10, batch_prompt=5, batch_completion=5)}
+        await leave_a_batch(cache, endpoint, plain, 2, run="a", prices=prices)
+        server.batches.clear()
+        async with Gateway(cache, pace=QUICK, run="a", prices=prices) as gateway:
+            with pytest.raises(EndpointDown, match="the batch is gone"):
+                await gateway.model(endpoint).complete(plain("question 0"))
+            spent = await gateway.cache.spent("a")
+    assert spent.requests == 2
+    assert spent.tokens > 2 * plain().max_tokens
+    assert spent.cost == pytest.approx(spent.tokens * 5e-6)
+
+
+async def test_tokens_that_are_not_told_count_in_batches_too(cache, batched, plain):
+    """Without `usage` in a batch's answers the budget counts the most they can have used."""
+    body = json.dumps({"choices": [{"message": {"content": "yes"}}]})
+    async with BatchServer(lambda _: ScriptedFailure(200, body=body)) as server:
+        options = {"budget": Budget(max_tokens=1000), "run": "a"}
+        for _ in range(2):
+            async with opened(cache, batched(server), **options) as model:
+                replies = await ask_all(model, plain, 20, return_exceptions=True)
+            assert 3 < sum(not isinstance(reply, BudgetReached) for reply in replies) < 10
+        assert 3 < server.received < 10
+
+
+async def test_a_batch_that_was_never_made_is_forgotten(cache, batched, plain):
+    """A file that a killed process uploaded without making a batch of it is asked for anew."""
+    async with BatchServer(echo) as server:
+        async with opened(cache, batched(server)):
+            pass
+        with sqlite3.connect(cache) as connection:
+            for name, state, remote in (("a", "gathered", None), ("b", "uploaded", "file-9")):
+                row = (name, server.base_url, "fake", remote, state, time.time())
+                connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", row)
+                row = (name, name, "", 1, 0, 0, 0.0)
+                connection.execute("INSERT INTO batch_requests VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        connection.close()
+        async with opened(cache, batched(server)) as model:
+            await ask_all(model, plain, 2)
+            await until(lambda: rows(cache, "batches") == [])
+    assert rows(cache, "batches") == rows(cache, "batch_requests") == []
+
+
+async def test_a_batch_that_comes_late_is_found(cache, batched, plain):
+    """However long its file took: a batch that was asked for just before has time to appear."""
+    pace = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=5.0)
+    plan = Batching(uploading=1.2, making=0.3)
+    async with BatchServer(echo, plan) as server:
+        await leave_a_batch(cache, batched(server), plain, 3, "uploaded", pace=pace)
+        async with opened(cache, batched(server), pace=pace) as model:
+            await ask_all(model, plain, 3)
+        assert (server.answered, server.repeats) == (3, 0)
+
+
+REQUESTS = 60
+RUN = """
+import asyncio, sys
+from toolloom.llm import Gateway, Request
+from toolloom.llm.batch import Pace
+from toolloom.schemas import Endpoint
+
+async def main():
+    hello = ({"role": "user", "content": "Hello"},)
+    pace = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=0.5)
+    async with Gateway(sys.argv[1], pace=pace) as gateway:
+        endpoint = Endpoint(base_url=sys.argv[2], model="fake", mode="batch", concurrency=20)
+        model = gateway.model(endpoint)
+        asked = (Request(hello, None, 16, 0.5, seed) for seed in range(int(sys.argv[3])))
+        await asyncio.gather(*map(model.complete, asked))
+
+asyncio.run(main())
+"""
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "moment", ["made", *(pytest.param(m, marks=SLOW) for m in ("uploaded", "answered"))]
+)
+def test_a_killed_run_sends_nothing_twice(cache, moment):
+    """After kill -9 at any step of a batch the next run finds it, and no request is paid twice."""
+    with BatchServer(plan=Batching(seconds=0.3)).serve_in_thread() as server:
+        reached = {
+            "uploaded": lambda: server.files,
+            "made": lambda: len(server.batches) == 3,
+            "answered": lambda: server.answered > REQUESTS // 2,
+        }[moment]
+        command = [sys.executable, "-c", RUN, str(cache), server.base_url, str(REQUESTS)]
+        with subprocess.Popen(command) as process:
+            while not reached() and process.poll() is None:
+                time.sleep(0.002)
+            process.kill()
+        assert subprocess.run(command, check=False).returncode == 0
+        assert (server.answered, server.repeats) == (REQUESTS, 0)
+    assert len(rows(cache, "responses")) == REQUESTS
+    assert rows(cache, "batches") == rows(cache, "batch_requests") == []

@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.budget import Spending
-from toolloom.llm.fake import ScriptedFailure
+from toolloom.llm.limits import Spending
+from toolloom.llm.scripted import ScriptedFailure
 from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price, RequestRefused, Usage
 
 PRICES = {"fake": Price(prompt=1000.0, completion=2000.0)}
@@ -80,22 +80,6 @@ async def test_what_nobody_knows_counts_as_all_it_could_be(cache, at, plain):
 
 async def test_large_limits_are_told_in_full():
     """A limit of millions is told as the recipe has it."""
-    purse = Spending(Budget(max_tokens=1_234_567), Usage(prompt_tokens=1_234_560))
+    spending = Spending(Budget(max_tokens=1_234_567), Usage(prompt_tokens=1_234_560))
     with pytest.raises(BudgetReached, match="1,234,560 tokens of max_tokens 1,234,567,"):
-        await purse.hold(Usage(requests=1, prompt_tokens=8))
-
-
-async def test_what_is_allotted_elsewhere_is_held_back():
-    """A part of what is free, and all that is left once nothing is under way."""
-    purse = Spending(Budget(max_requests=10, max_tokens=1000), Usage(requests=2))
-    part = await purse.allot(4)
-    assert (part.requests, part.tokens) == (2, 250)
-    waits = asyncio.create_task(
-        purse.allot_all(lambda: asyncio.sleep(0, Usage(requests=3, prompt_tokens=100)))
-    )
-    await asyncio.sleep(0)
-    assert not waits.done()
-    purse.settle(part, Usage(requests=1, prompt_tokens=100))
-    rest = await waits
-    assert rest == Usage(requests=7, prompt_tokens=900)
-    assert purse.spent == Usage(requests=10, prompt_tokens=1000)
+        await spending.reserve(Usage(requests=1, prompt_tokens=8))

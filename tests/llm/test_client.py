@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import time
 from types import SimpleNamespace
 
@@ -12,7 +11,7 @@ import pytest
 from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.fake import ScriptedFailure
+from toolloom.llm.scripted import ScriptedFailure
 from toolloom.schemas import EndpointDenied, EndpointDown, ModelMissing, RequestRefused
 
 SIX = ("429", "500", "reset", "truncated", "hang", "html")
@@ -29,11 +28,10 @@ def in_turn(*answers):
     ("failure", "policy", "tries"),
     [
         *((ScriptedFailure(status), {"tries": 2}, 2) for status in (500, 503, 429, 408)),
-        (ScriptedFailure(disconnect=True), {"tries": 2}, 2),
-        (ScriptedFailure(404), {"errors": [404], "first_wait": 0.01}, 3),  # a proxy restarts
+        (ScriptedFailure(reset=True), {"tries": 2}, 2),
         (ScriptedFailure(429, retry_after=0.2), {"tries": 2}, 7),  # being told to wait is none
     ],
-    ids=["500", "503", "429", "408", "disconnected", "added by the recipe", "told to wait"],
+    ids=["500", "503", "429", "408", "disconnected", "told to wait"],
 )
 async def test_passing_failures_are_tried_again(gateway, at, plain, failure, policy, tries):
     """A failure that may pass is tried again, no sooner than the endpoint says, and the answer
@@ -67,20 +65,17 @@ async def test_what_no_try_helps_fails_at_once(gateway, at, plain, status, body,
 
 
 @pytest.mark.parametrize(
-    ("server", "changes", "kind", "words"),
+    ("server", "kind", "words"),
     [
-        ({"key": "right"}, {}, EndpointDenied, r"OPENAI_API_KEY \(HTTP 401: Incorrect"),
-        ({"models": ("big", "small")}, {}, ModelMissing, r"'fake'.*It offers: big, small\."),
-        ({"failures": {"503": 1}}, {"errors": [429]}, EndpointDown, r"`retry\.errors`"),
+        ({"key": "right"}, EndpointDenied, r"OPENAI_API_KEY \(HTTP 401: Incorrect"),
+        ({"models": ("big", "small")}, ModelMissing, r"'fake'.*It offers: big, small\."),
     ],
-    ids=["wrong key", "unknown model", "the recipe says not to try again"],
+    ids=["wrong key", "unknown model"],
 )
-async def test_an_endpoint_that_cannot_serve_stops_the_run(
-    gateway, at, plain, server, changes, kind, words
-):
+async def test_an_endpoint_that_cannot_serve_stops_the_run(gateway, at, plain, server, kind, words):
     """It is told at once what is wrong and what to set; who asks later is told the same."""
     async with FakeServer(**server) as serving:
-        model = gateway.model(at(serving, retry={"tries": 5, **changes}))
+        model = gateway.model(at(serving, tries=5))
         for _ in range(2):
             with pytest.raises(kind, match=words):
                 await model.complete(plain())
@@ -108,7 +103,7 @@ async def test_a_rate_limit_holds_the_others_back(gateway, at, plain):
     async with FakeServer(lambda body: ScriptedFailure(429, retry_after=60)) as server:
         model = gateway.model(at(server))
         asked = [asyncio.create_task(model.complete(plain(seed=n))) for n in range(5)]
-        await until(lambda: any(lane.closed for lane in gateway._lanes.values()))
+        await until(lambda: any(places.closed for places in gateway._places.values()))
         asked.append(asyncio.create_task(model.complete(plain(seed=9))))
         await asyncio.sleep(0.2)
         assert server.received == 5
@@ -153,10 +148,11 @@ async def test_a_request_that_always_fails_is_refused_alone(
     assert ("fails on this request" in str(odd), odd.raw) == (True, raw)
 
 
-async def test_patience_ends(gateway, at, plain):
+async def test_patience_ends(gateway, at, plain, monkeypatch):
     """However many tries are left, after `patience` seconds a request is given up."""
+    monkeypatch.setattr("toolloom.llm.client.LONGEST_WAIT", 0.1)
     async with FakeServer(lambda body: ScriptedFailure(500)) as server:
-        policy = {"tries": 100, "patience": 0.6, "first_wait": 0.1, "longest_wait": 0.1}
+        policy = {"tries": 100, "patience": 0.6}
         began = time.monotonic()
         with pytest.raises(EndpointDown):
             await gateway.model(at(server, retry=policy)).complete(plain())
@@ -167,7 +163,7 @@ async def test_patience_ends(gateway, at, plain):
 async def test_patience_is_for_tries_not_for_the_queue(gateway, at, plain, monkeypatch):
     """A request that had to wait long for its place has all its tries left."""
     failures, now = iter([ScriptedFailure(500)]), [0.0]
-    monkeypatch.setattr("toolloom.llm.connection.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("toolloom.llm.client.time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def script(body):
         if body["seed"] == 9:
@@ -185,8 +181,7 @@ async def test_every_kind_of_failure_at_once(gateway, at, plain):
     """With 5 % each of six failures every request is answered, and the tries are counted."""
     failures = dict.fromkeys(SIX, 0.05)
     async with FakeServer(failures=failures, retry_after=0.1, latency=0.005) as server:
-        policy = {"tries": 12, "first_wait": 0.05, "longest_wait": 0.5}
-        model = gateway.model(at(server, retry=policy, timeout=3, concurrency=32))
+        model = gateway.model(at(server, tries=12, timeout=3, concurrency=32))
         replies = await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(200)))
         assert len(replies) == server.answered == 200
         assert set(server.failures) == set(SIX)
@@ -205,51 +200,6 @@ async def test_concurrency_follows_the_endpoint(gateway, at, plain):
         assert server.answered == 600
         # With 64 at once all the time, seven of eight would be refused: 2,800.
         assert server.failed - first < 400
-
-
-async def test_replicas_share_the_load(gateway, at, plain, monkeypatch):
-    """Several addresses and several keys at one of them serve one model: each has its limits and
-    takes its part, and the cache knows one model."""
-    monkeypatch.setenv("SECOND", "b" * 20)
-    async with FakeServer(latency=0.2) as one, FakeServer(latency=0.2) as two:
-        replicas = [{"base_url": two.base_url}, {"key_env": "SECOND"}]
-        model = gateway.model(at(one, concurrency=4, replicas=replicas))
-        await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(60)))
-        assert one.received + two.received == 60
-        assert min(one.received, two.received) >= 15
-        assert (one.peak, two.peak) == (8, 4)
-        await gateway.model(at(one)).complete(plain(seed=0))
-        assert one.received + two.received == 60
-
-
-async def test_a_replica_that_cannot_serve_is_left_out(gateway, at, plain, caplog):
-    """A wrong key at one of two addresses stops nothing: the other does the work, and it is told.
-    When no address is left, the error is that of the last one."""
-    async with FakeServer(key="secret") as shut, FakeServer() as open_:
-        model = gateway.model(at(shut, replicas=[{"base_url": open_.base_url}]))
-        with caplog.at_level(logging.WARNING):
-            await asyncio.gather(*(model.complete(plain(seed=n)) for n in range(8)))
-        assert open_.answered == 8
-        assert "does not accept the key" in caplog.text
-        async with FakeServer(key="secret") as too:
-            with pytest.raises(EndpointDenied):
-                replicas = [{"base_url": too.base_url}]
-                await gateway.model(at(shut, replicas=replicas)).complete(plain(seed=9))
-
-
-@pytest.mark.parametrize("failure", [None, ScriptedFailure(500)], ids=["dead", "failing"])
-@pytest.mark.parametrize("order", [1, -1])
-async def test_a_dead_replica_costs_no_record(gateway, at, plain, failure, order):
-    """Of two addresses one is dead or answers errors alone: the other does all the work, soon."""
-    async with FakeServer() as dead:
-        address = dead.base_url
-    async with FakeServer(lambda body: failure) as sick, FakeServer(latency=0.02) as well:
-        first, second = [address if failure is None else sick.base_url, well.base_url][::order]
-        endpoint = at(first, replicas=[{"base_url": second}], tries=4, concurrency=8)
-        model = gateway.model(endpoint)
-        asked = asyncio.gather(*(model.complete(plain(seed=n)) for n in range(100)))
-        await asyncio.wait_for(asked, 60)
-        assert well.answered == 100
 
 
 def held(go):

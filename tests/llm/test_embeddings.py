@@ -13,9 +13,9 @@ from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.embeddings import BATCH, decode
-from toolloom.llm.fake import ScriptedFailure, embed
 from toolloom.llm.faults import Garbled
 from toolloom.llm.log import WORK, Work
+from toolloom.llm.scripted import ScriptedFailure, embed
 from toolloom.schemas import Budget, BudgetReached, Endpoint, EndpointError, Price, RequestRefused
 
 TEXTS = ["rent a boat", "sell a car", "a boat to rent"]  # two of them are alike

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.fake import ScriptedFailure
+from toolloom.llm.scripted import ScriptedFailure
 from toolloom.schemas import Budget, EndpointDenied, Price, RequestRefused
 
 PRICES = {"fake": Price(prompt=1.0, completion=2.0)}

@@ -111,18 +111,6 @@ def test_shards_in_flight_keep_endpoints_busy() -> None:
     assert shards_in_flight(toys.recipe(shard_size=10_000), toys.STAGES) == 2
 
 
-def test_replicas_have_shards_of_their_own() -> None:
-    """Each replica has as many places as the endpoint, but those that agents share count once."""
-    replicas = [{"base_url": f"http://b{n}/v1"} for n in range(7)]
-    model = {"base_url": "http://a/v1", "concurrency": 32, "replicas": replicas}
-    agents = {"tester": {**replicas[0], "replicas": []}}
-    assert shards_in_flight(toys.recipe(model=model), toys.STAGES) == 3 * 8 * 32 // 4
-    recipe = toys.recipe(model=model, agents=agents)
-    assert shards_in_flight(recipe, toys.STAGES) == 3 * 8 * 32 // 4
-    other = toys.recipe(model={**model, "mode": "batch"})
-    assert shards_in_flight(other, toys.STAGES) == 3 * 32 // 4
-
-
 def test_segments_end_where_a_stage_needs_everything() -> None:
     """A segment begins where a stage feeds itself, after a stage that settles, and after a finished one."""
 

@@ -22,8 +22,8 @@ def problem(**fields: Any) -> str:
         ({"model": {"zzz": 1}}, "model.zzz: unknown field; known here: base_url, candidates"),
         ({"agents": {"tester": {"candidates": 0}}}, "agents.tester.candidates: Input should be"),
         (
-            {"agents": {"api": {"replicas": [{"key": 1}]}}},
-            "agents.api.replicas.0.key: unknown field; did you mean `key_env`?",
+            {"agents": {"api": {"retry": {"trys": 1}}}},
+            "agents.api.retry.trys: unknown field; did you mean `tries`?",
         ),
         (
             {"prices": {"a/b.c": {"promt": 1}}},

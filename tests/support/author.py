@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from toolloom.llm.fake.script import improvise
+from toolloom.llm.scripted import improvise
 
 LIBRARY: Any = yaml.load(
     (Path(__file__).parent / "library.yaml").read_text("utf-8"), yaml.BaseLoader

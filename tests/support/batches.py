@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-
 from toolloom.llm import Gateway, Model, Request
-from toolloom.llm.batch_jobs import Pace
-from toolloom.llm.database import address_of
+from toolloom.llm.batch import Pace
 from toolloom.schemas import Endpoint, JsonObject
 
 QUICK = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=0.3)
@@ -37,9 +36,7 @@ async def ask_all(
     return await asyncio.gather(*asked, **gathering)
 
 
-def rows(cache: Path | str, table: sa.Table) -> list[Any]:
-    engine = sa.create_engine(address_of(cache))
-    with engine.connect() as connection:
-        found = connection.execute(sa.select(table)).all()
-    engine.dispose()
-    return list(found)
+def rows(cache: Path | str, table: str) -> list[Any]:
+    with contextlib.closing(sqlite3.connect(cache)) as connection:
+        connection.row_factory = sqlite3.Row
+        return connection.execute(f"SELECT * FROM {table}").fetchall()

@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 from support.mutations import answers, calls
 from toolloom import load_recipe
 from toolloom.cli import app
-from toolloom.llm.fake import FakeServer, improvise
-from toolloom.llm.wire import Mode, Request, fingerprint
+from toolloom.llm.messages import Mode, Request, fingerprint
+from toolloom.llm.scripted import FakeServer, improvise
 from toolloom.pipeline.checks import inspect
 from toolloom.schemas import Dialogue
 

@@ -200,7 +200,7 @@ def family(pid: int) -> list[int]:
 
 RECIPE = """
 name: %s
-model: {base_url: "%s", model: fake, concurrency: 4, retry: {tries: 2, first_wait: 0.01}}
+model: {base_url: "%s", model: fake, concurrency: 4, retry: {tries: 2}}
 apis: {domains: 3, per_domain: 3, worlds: false}
 queries: {count: %d}
 shard_size: 4

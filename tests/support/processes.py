@@ -18,7 +18,7 @@ from typing import Any
 from support.waiting import come_to_rest
 
 TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
-FAKE = [sys.executable, "-m", "toolloom.llm.fake", "--port=0", "--latency=0.05"]
+FAKE = [sys.executable, "-m", "toolloom.llm.scripted", "--port=0", "--latency=0.05"]
 WHOLE = """
 name: whole
 model: {base_url: "%s", model: fake, concurrency: 16}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from toolloom.llm.fake import FakeServer
+from toolloom.llm.scripted import FakeServer
 from toolloom.pipeline.dataset.card import card
 from toolloom.pipeline.dataset.rows import CONFIGS
 from toolloom.pipeline.dataset.verify_files import FaultKind, VerifyReport, VersionFault

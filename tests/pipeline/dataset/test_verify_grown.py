@@ -14,7 +14,7 @@ from support import finished_runs
 from support.foreign_rows import INSTRUCTION, TREE
 from support.tampered import FIELDS, Row, fix, found, read_manifest, rows_of, write_rows
 
-from toolloom.llm.fake import FakeServer
+from toolloom.llm.scripted import FakeServer
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.dataset.figures import InstructionCounts, example
 from toolloom.pipeline.dataset.instructions import is_trained, planning_rows

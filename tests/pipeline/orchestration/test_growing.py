@@ -17,7 +17,7 @@ from support.prefect_loopback import KEY, Served, write_recipe
 from support.waiting import PATIENCE
 
 from toolloom.llm import FakeServer
-from toolloom.llm.fake import ScriptedFailure, improvise
+from toolloom.llm.scripted import ScriptedFailure, improvise
 from toolloom.pipeline.orchestration.growth import FlowClaim, read_claim, write_claim
 from toolloom.pipeline.store.locks import hold_dataset
 

