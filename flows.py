@@ -1,20 +1,21 @@
-"""Prefect around the whole job: flows for a dataset, a split and additions, a task for a shard.
+"""Prefect around the whole job: flows for a dataset and additions to it, a task for a shard.
 
 `grow` is the flow that schedules run: `toolloom serve` or `prefect.yaml` deploy it, and any Prefect
-server and worker can run it, as `flows.py:grow`. `make-dataset`, `regenerate`, `expand` and
-`rewrite` do once what the commands of `toolloom` do; those call them in their own process. The
-tasks neither retry nor cache: the runner goes on where it stopped, and requests are tried again
-in `toolloom.llm`, the one place that does.
+server and worker can run it, as `flows.py:grow`. `make-dataset` and `extend-dataset` do once what
+the commands of `toolloom` do; those call them in their own process. The tasks neither retry nor
+cache: the runner goes on where it stopped, and requests are tried again in `toolloom.llm`, the one
+place that does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,21 +29,23 @@ from prefect import State, flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
 
 from toolloom.pipeline import run as runner
-from toolloom.pipeline.growth import hold_version, parsed_plan, plan_extension, plan_regeneration
-from toolloom.pipeline.orchestration import server, task_runners
-from toolloom.pipeline.orchestration.growth import ScheduledRun, told
-from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
+from toolloom.pipeline.growth import hold_version, plan_change, plan_growth
+from toolloom.pipeline.orchestration import task_runners
+from toolloom.pipeline.orchestration.artifacts import Live, ended, publish_summary
+from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs, on_page
+from toolloom.pipeline.orchestration.serving import api
 from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.stage import Stage
+from toolloom.pipeline.store.locks import hold_dataset
 from toolloom.pipeline.store.run_folder import Mark
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
 from toolloom.pipeline.store.sync import Synced, is_address, sync, working_folder
 from toolloom.schemas import (
-    ExpansionPlan,
+    Busy,
     Recipe,
-    RewritePlan,
     Split,
     ToolloomError,
     load_recipe,
@@ -120,102 +123,33 @@ async def make_dataset(
         return await _make(planned, folder, engine=engine, address=address)
 
 
-@flow(name="regenerate", flow_run_name="{dataset}-{split}", retries=0, persist_result=False)
-async def regenerate(
+@flow(name="extend-dataset", flow_run_name="{dataset}", retries=0, persist_result=False)
+async def extend_dataset(
     dataset: str,
-    split: str,
+    change: dict[str, Any],
     outputs: str = "outputs",
-    version: str | None = None,
-    seed: int | None = None,
-    recipe: str | dict[str, Any] | None = None,
-    only_rejected: bool = False,
-    keep: bool = False,
-    engine: EngineName = "prefect",
-    address: str | None = None,
-) -> runner.Made:
-    """Make a split of a dataset's version anew, which is its next version.
-
-    Without a version it is the latest, without a seed the next, without a recipe that of the run
-    which made the split.
-    """
-    plan = partial(
-        plan_regeneration,
-        split=split,
-        version=version,
-        seed=seed,
-        recipe=_base(recipe),
-        only_rejected=only_rejected,
-        keep=keep,
-    )
-    return await _from_version(dataset, outputs, plan, engine, address)
-
-
-@flow(name="expand", flow_run_name="{dataset}-expand", retries=0, persist_result=False)
-async def expand(
-    dataset: str,
-    outputs: str = "outputs",
-    plan: dict[str, Any] | None = None,
     version: str | None = None,
     seed: int | None = None,
     recipe: str | dict[str, Any] | None = None,
     engine: EngineName = "prefect",
     address: str | None = None,
 ) -> runner.Made:
-    """Add rows of templates to a dataset's version, which makes its next version.
+    """Make the next version of a dataset: a split anew or grown, rows of templates, instructions.
 
-    `plan`: the fields of a recipe's section `expand`. Without a version it is the latest, without
-    a seed or a recipe those of its last run.
+    `change` is one of
+
+        {"regenerate": {"split": "test_tool", "only_rejected": false, "keep": false}}
+        {"expand": {"rows": 1000}}       the fields of a recipe's section `expand`
+        {"rewrite": {"votes": 1}}        those of `rewrite`
+
+    Without a version it begins with the latest; without a seed or a recipe it takes those that
+    follow from the runs which made the version.
     """
-    planned = partial(
-        plan_extension,
-        expand=parsed_plan(ExpansionPlan, plan or {}),
-        version=version,
-        seed=seed,
-        recipe=_base(recipe),
-    )
-    return await _from_version(dataset, outputs, planned, engine, address)
-
-
-@flow(name="rewrite", flow_run_name="{dataset}-rewrite", retries=0, persist_result=False)
-async def rewrite(
-    dataset: str,
-    outputs: str = "outputs",
-    plan: dict[str, Any] | None = None,
-    version: str | None = None,
-    seed: int | None = None,
-    recipe: str | dict[str, Any] | None = None,
-    engine: EngineName = "prefect",
-    address: str | None = None,
-) -> runner.Made:
-    """Rewrite the requests of a dataset's version at five granularities, in its next version.
-
-    `plan`: the fields of a recipe's section `rewrite`; the others as for `expand`.
-    """
-    planned = partial(
-        plan_extension,
-        rewrite=parsed_plan(RewritePlan, plan or {}),
-        version=version,
-        seed=seed,
-        recipe=_base(recipe),
-    )
-    return await _from_version(dataset, outputs, planned, engine, address)
-
-
-async def _from_version(
-    dataset: str,
-    outputs: str,
-    plan: Callable[[Path, str], Recipe],
-    engine: str,
-    address: str | None,
-) -> runner.Made:
-    """Carry out the plan of a run that begins with a dataset's version, which is held meanwhile."""
+    base = None if recipe is None else read_recipe(recipe)
     async with _folder(outputs) as folder:
         with hold_version(folder, dataset):
-            return await _make(plan(folder, dataset), folder, engine=engine, address=address)
-
-
-def _base(recipe: str | dict[str, Any] | None) -> Recipe | None:
-    return None if recipe is None else read_recipe(recipe)
+            planned = plan_change(folder, dataset, change, version=version, seed=seed, recipe=base)
+            return await _make(planned, folder, engine=engine, address=address)
 
 
 def _growth_name() -> str:
@@ -226,8 +160,7 @@ def _growth_name() -> str:
         name = overridden(parameters["recipe"], parameters.get("overrides") or {}).name
     except ToolloomError:
         name = Path(parameters["recipe"]).stem  # the flow will tell what is wrong with it
-    does = "goes on if it was killed" if parameters.get("unfinished") else "grows"
-    return f"{name} {does}, {when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{name} grows, {when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 @flow(name="grow", flow_run_name=_growth_name, retries=0, persist_result=False)
@@ -238,13 +171,12 @@ async def grow(
     split: Split = Split.TRAIN,
     engine: EngineName = "prefect",
     address: str = "",
-    unfinished: bool = False,
 ) -> State[Any]:
     """Grow a dataset by a version, if something is accepted.
 
     The first run makes what the recipe says. Each later one draws more queries with the next seed
     and adds what is accepted to the latest version. A run that finds another at work on the
-    dataset ends at once; one that fails is gone on with by the next.
+    dataset is skipped; one that failed or was killed is gone on with by the next.
 
     Args:
         recipe: Path of the recipe, a YAML file, where the worker sees it. It names the dataset.
@@ -255,19 +187,29 @@ async def grow(
         split: The split that later runs add to. Adding to `train` leaves the tests as they are.
         engine: What carries out the shards: this worker alone (prefect), or a Dask or Ray cluster.
         address: Address of the running cluster. Without one a cluster on this machine is started.
-        unfinished: Only go on with a run whose worker was killed; begin no new one.
     """
-
-    async def scheduled() -> State[Any]:
-        async with _folder(outputs) as folder:
-
-            async def work(planned: Recipe, progress: Progress) -> runner.Made:
-                return await _make(planned, folder, progress, engine, address or None)
-
-            planned = ScheduledRun(overridden(recipe, overrides), folder, split, unfinished)
-            return await planned.run(work)
-
-    return await told(scheduled())
+    # SIGTERM cancels this task, which lets go of the dataset in order. Prefect's handler raises
+    # wherever the process just stands; in a callback of the event loop that is swallowed, and the
+    # run hangs until it is killed half a minute later.
+    current = asyncio.current_task()
+    if current and threading.current_thread() is threading.main_thread():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, current.cancel)
+    hide_in_logs()
+    try:
+        with hidden():
+            wanted = overridden(recipe, overrides)
+            async with _folder(outputs) as folder:
+                with hold_dataset(folder, wanted.name), on_page():
+                    planned = plan_growth(folder, wanted, split)
+                    async with Live(wanted.name) as watch:
+                        made = await _make(planned, folder, watch, engine, address or None)
+                    message = ended(made, folder)
+                    await publish_summary(wanted.name, message, made)
+    except Busy as error:
+        return Completed(name="Skipped", message=str(error))
+    except ToolloomError as error:
+        return Failed(message=str(error))
+    return Completed(message=message)
 
 
 async def _make(
@@ -292,61 +234,23 @@ async def _make(
         )
 
 
-def run_here(
-    recipe: str | dict[str, Any],
-    outputs: Path,
-    progress: Progress | None = None,
-    stages: Sequence[Stage] | None = None,
-    cache: str | None = None,
-    seed: int | None = None,
-) -> runner.Made:
-    """Run the flow in this process, against PREFECT_API_URL or a server of its own.
-
-    Raises ToolloomError if Prefect cannot be reached.
-    """
-    return asyncio.run(start(recipe, outputs, progress, stages, cache, seed))
-
-
 async def start(
-    recipe: str | dict[str, Any],
-    outputs: Path,
-    progress: Progress | None = None,
-    stages: Sequence[Stage] | None = None,
-    cache: str | None = None,
-    seed: int | None = None,
-    engine: EngineName = "prefect",
-    address: str | None = None,
-) -> runner.Made:
-    """`run_here` for callers that await it."""
-    async with _reached(progress, stages, cache):
-        return await make_dataset(recipe, str(outputs), seed, engine, address)
-
-
-async def start_from_version(
-    name: str,
     parameters: dict[str, Any],
     progress: Progress | None = None,
     stages: Sequence[Stage] | None = None,
     cache: str | None = None,
 ) -> runner.Made:
-    """Run the flow `regenerate`, `expand` or `rewrite` in this process, as `run_here` does."""
-    async with _reached(progress, stages, cache):
-        flows: dict[str, Any] = {"regenerate": regenerate, "expand": expand, "rewrite": rewrite}
-        made: runner.Made = await flows[name](**parameters)
-        return made
+    """Run `make-dataset`, or `extend-dataset` where a `change` is among the parameters, in this
+    process: against PREFECT_API_URL or a server of its own.
 
-
-@asynccontextmanager
-async def _reached(
-    progress: Progress | None, stages: Sequence[Stage] | None, cache: str | None
-) -> AsyncIterator[None]:
-    """Make sure that Prefect answers, and lay out what a flow finds beside its parameters."""
+    Raises ToolloomError if Prefect cannot be reached.
+    """
     runner.PROGRESS.set(progress)
     runner.STAGES.set(stages)
     runner.CACHE.set(cache)
     with ExitStack() as stack:
         try:
-            stack.enter_context(server.api())
+            stack.enter_context(api())
             async with get_client() as client:
                 failure = await client.api_healthcheck()
         except RuntimeError as error:
@@ -356,4 +260,6 @@ async def _reached(
                 f"Prefect's API cannot be reached ({failure}). Start its server, unset "
                 "PREFECT_API_URL, or do without it: --engine local."
             ) from failure
-        yield
+        chosen: Any = extend_dataset if "change" in parameters else make_dataset
+        made: runner.Made = await chosen(**parameters)
+        return made

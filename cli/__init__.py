@@ -25,33 +25,40 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from toolloom.cli import apis, author, cache, datasets, expand, formats, run, show, world
+from toolloom.cli import (
+    apis,
+    author,
+    cache,
+    datasets,
+    expand,
+    formats,
+    run,
+    runs,
+    show,
+    signals,
+    world,
+)
 from toolloom.cli.console import BUG, MISTAKE, close_log, complain
-from toolloom.cli.signals import stoppable
 
 
 class Commands(TyperGroup):
     """All commands end the same way on errors a user can act on: one message, no traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        with stoppable() as stop:
-            try:
-                done = super().invoke(ctx)
-                sys.stdout.flush()  # while an error can still be told
-                return done
-            except KeyboardInterrupt:
-                if stop.by:
-                    stop.end()
-                stop.say()
-                ctx.exit(stop.status)
-            except Exception as error:
-                if isinstance(error, typer.Abort) or hasattr(error, "exit_code"):
-                    raise  # what typer itself ends a command with
-                if isinstance(error, BrokenPipeError) and _unread():
-                    raise  # which `main` ends with
-                ctx.exit(_tell(error))
-            finally:
-                close_log()
+        try:
+            done = super().invoke(ctx)
+            sys.stdout.flush()  # while an error can still be told
+            return done
+        except KeyboardInterrupt:
+            signals.end()
+        except Exception as error:
+            if isinstance(error, typer.Abort) or hasattr(error, "exit_code"):
+                raise  # what typer itself ends a command with
+            if isinstance(error, BrokenPipeError) and _unread():
+                raise  # which `main` ends with
+            ctx.exit(_tell(error))
+        finally:
+            close_log()
 
 
 def _tell(error: Exception) -> int:
@@ -129,6 +136,7 @@ GROUPS = (
     ("expand", expand.app, "Change it"),
     ("apis", apis.app, "APIs and worlds"),
     ("world", world.app, "APIs and worlds"),
+    ("runs", runs.app, "Operate"),
     ("cache", cache.app, "Operate"),
 )
 for panel, commands in PANELS.items():
@@ -143,6 +151,7 @@ def main() -> None:
     """The entry point `toolloom`."""
     # Python looks for cycles after every 700 new objects: a tenth of the time of all imports.
     gc.set_threshold(20_000, 20, 20)
+    signals.listen()
     try:
         try:
             app()

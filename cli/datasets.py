@@ -10,27 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import FOUND, HERE, Outputs, console_on, deliver, say, write_json
-from toolloom.cli.run import (
-    Address,
-    EngineOption,
-    From,
-    In,
-    LogJson,
-    LogLevel,
-    Name,
-    WayToRun,
-    end,
-    follow,
-)
+from toolloom.cli.run import From, Name, RunOptions, end, extend, with_run_options
 from toolloom.pipeline.store.secrets import SECRETS
 
 if TYPE_CHECKING:
     from toolloom.pipeline.dataset.verify import Progress
 
 
+@with_run_options
 def regenerate(
+    options: RunOptions,
     split: Annotated[str, typer.Argument(metavar="SPLIT", help="The split, such as `test_tool`.")],
     dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="The dataset.")],
     version: From = None,
@@ -54,12 +44,6 @@ def regenerate(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the rows; draw new queries and add what they give.")
     ] = False,
-    outputs: Outputs = HERE,
-    engine: In = EngineOption.PREFECT,
-    address: Address = None,
-    cache: CacheAt = None,
-    log_json: LogJson = False,
-    log_level: LogLevel = None,
 ) -> None:
     """Make one split again, or add rows to it, with the dataset's own APIs: its next version.
 
@@ -73,9 +57,9 @@ def regenerate(
     from toolloom.pipeline.growth import hold_version, plan_regeneration
     from toolloom.schemas import load_recipe
 
-    with hold_version(outputs, dataset):
+    with hold_version(options.outputs, dataset):
         planned = plan_regeneration(
-            outputs,
+            options.outputs,
             dataset,
             split,
             version=version,
@@ -89,12 +73,11 @@ def regenerate(
         what = f"what was rejected of {split}" if only_rejected else split
         task = f"Growing {split} of {begun}" if keep else f"Making {what} of {begun} anew"
         asked = {"split": split, "only_rejected": only_rejected, "keep": keep}
-        way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
-        made = follow("regenerate", planned, task, way, **asked)
+        made = extend(planned, task, options, recipe, regenerate=asked)
     advice = f"Another --seed than {planned.seed} asks anew."
     if keep and seed is None:
         advice = "The same command draws with the next seed now."
-    end(made, outputs, f" {advice}")
+    end(made, options, f" {advice}")
 
 
 def versions(name: Name, outputs: Outputs = HERE) -> None:

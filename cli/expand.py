@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say
-from toolloom.cli.run import (
-    Address,
-    EngineOption,
-    From,
-    In,
-    LogJson,
-    LogLevel,
-    Name,
-    WayToRun,
-    end,
-    follow,
-)
+from toolloom.cli.run import From, Name, RunOptions, end, extend, with_run_options
 
 if TYPE_CHECKING:
     from toolloom.pipeline.run import Made
@@ -63,8 +51,10 @@ Splits = Annotated[
 
 
 @app.command(name=DATASET, cls=OfDataset, hidden=True)
+@with_run_options
 def expand(
     dataset: Name,
+    options: RunOptions,
     rows: Annotated[int | None, typer.Option(min=1, help="Rows to make, 100 by default.")] = None,
     templates: Annotated[
         list[Path] | None,
@@ -77,12 +67,6 @@ def expand(
     version: From = None,
     seed: Seed = None,
     recipe: RecipeAt = None,
-    outputs: Outputs = HERE,
-    engine: In = EngineOption.PREFECT,
-    address: Address = None,
-    cache: CacheAt = None,
-    log_json: LogJson = False,
-    log_level: LogLevel = None,
 ) -> None:
     """Add checked rows of templates to a dataset, as its next version.
 
@@ -105,16 +89,17 @@ def expand(
         mine=False if no_mine else None,
         splits=split or None,
     )
-    with hold_version(outputs, dataset):
-        planned = _planned(dataset, outputs, version, seed, recipe, expand=plan)
+    with hold_version(options.outputs, dataset):
+        planned = _planned(dataset, options.outputs, version, seed, recipe, expand=plan)
         task = f"Adding {planned.expand.rows if planned.expand else 0:,} rows"
-        way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
-        made = _add("expand", planned, task, way)
-    end(made, outputs, f" Another --seed than {planned.seed}, or more --templates, may add rows.")
+        made = _add("expand", planned, task, options, recipe)
+    end(made, options, f" Another --seed than {planned.seed}, or more --templates, may add rows.")
 
 
+@with_run_options
 def rewrite(
     dataset: Name,
+    options: RunOptions,
     seeds: Annotated[
         list[Path] | None,
         typer.Option(metavar="PATH", help="ToolBench solution trees, or a folder; repeatable."),
@@ -133,12 +118,6 @@ def rewrite(
     version: From = None,
     seed: Seed = None,
     recipe: RecipeAt = None,
-    outputs: Outputs = HERE,
-    engine: In = EngineOption.PREFECT,
-    address: Address = None,
-    cache: CacheAt = None,
-    log_json: LogJson = False,
-    log_level: LogLevel = None,
 ) -> None:
     """Rewrite requests at five granularities, in the dataset's next version.
 
@@ -161,11 +140,10 @@ def rewrite(
         expanded=True if expanded else None,
         splits=split or None,
     )
-    with hold_version(outputs, dataset):
-        planned = _planned(dataset, outputs, version, seed, recipe, rewrite=plan)
-        way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
-        made = _add("rewrite", planned, "Rewriting requests", way)
-    end(made, outputs, " Requests that have instructions already are not rewritten.")
+    with hold_version(options.outputs, dataset):
+        planned = _planned(dataset, options.outputs, version, seed, recipe, rewrite=plan)
+        made = _add("rewrite", planned, "Rewriting requests", options, recipe)
+    end(made, options, " Requests that have instructions already are not rewritten.")
 
 
 def _check_splits(names: list[str] | None) -> None:
@@ -198,12 +176,15 @@ def _planned(
     return plan_extension(outputs, dataset, version=version, seed=seed, recipe=base, **plan)
 
 
-def _add(command: str, planned: Recipe, task: str, way: WayToRun) -> Made:
+def _add(
+    command: str, planned: Recipe, task: str, options: RunOptions, recipe: Path | None
+) -> Made:
     plan = planned.expand or planned.rewrite
     assert planned.extend
     assert plan
     to = planned.extend.version or f"{planned.name}, which is new"
-    return follow(command, planned, f"{task}, for {to}", way, plan=plan.model_dump(mode="json"))
+    fields = {command: plan.model_dump(mode="json")}
+    return extend(planned, f"{task}, for {to}", options, recipe, **fields)
 
 
 SHOWN = 10  # templates mined of a dataset

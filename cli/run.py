@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from toolloom.pipeline.progress import Watch
     from toolloom.pipeline.run import Made
     from toolloom.pipeline.store.run_folder import RunFolder
-    from toolloom.schemas import Recipe
+    from toolloom.schemas import JsonObject, Recipe
 
 
 class EngineOption(StrEnum):
@@ -41,14 +45,6 @@ class EngineOption(StrEnum):
     DASK = "dask"
     RAY = "ray"
 
-
-Address = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOST:PORT",
-        help="Address of a running Dask or Ray cluster; without it one is started here.",
-    ),
-]
 
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe, a YAML file.")]
 Seed = Annotated[
@@ -59,20 +55,80 @@ From = Annotated[
     str | None,
     typer.Option("--from", metavar="VERSION", help="Version to start from, instead of the latest."),
 ]
-In = Annotated[
-    EngineOption,
-    typer.Option(
-        help="`prefect` records it in Prefect, `local` does not, `dask` and `ray` use a cluster."
-    ),
-]
-LogJson = Annotated[
-    bool,
-    typer.Option("--log-json", help="Write progress and log to stderr as JSON, one object a line."),
-]
-LogLevel = Annotated[
-    LevelOption | None,
-    typer.Option(help="Lowest level that is logged: `warning`, or `info` with --log-json."),
-]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of every command that makes a run, as `with_run_options` declares them."""
+
+    outputs: Outputs = HERE
+    engine: Annotated[
+        EngineOption | None,
+        typer.Option(
+            help="`local` runs in this process, `prefect` records the run in Prefect as well, "
+            "`dask` and `ray` have a cluster work on it. Without it: `prefect` if a Prefect "
+            "server is configured, else `local`."
+        ),
+    ] = None
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Address of a running Dask or Ray cluster; without it one is started here.",
+        ),
+    ] = None
+    cache: CacheAt = None
+    log_json: Annotated[
+        bool,
+        typer.Option(
+            "--log-json", help="Write progress and log to stderr as JSON, one object a line."
+        ),
+    ] = False
+    log_level: Annotated[
+        LevelOption | None,
+        typer.Option(help="Lowest level that is logged: `warning`, or `info` with --log-json."),
+    ] = None
+
+    @property
+    def chosen_engine(self) -> str:
+        if self.engine:
+            return self.engine.value
+        return "prefect" if server_is_configured() else "local"
+
+
+def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of RunOptions, which it is given as `options`."""
+    names = [each.name for each in fields(RunOptions)]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        own = {name: given.pop(name) for name in names}
+        command(options=RunOptions(**own), **given)
+
+    hints = {**get_type_hints(RunOptions, include_extras=True)}
+    hints |= get_type_hints(command, include_extras=True)
+    own = [p for p in signature(command).parameters.values() if p.name != "options"]
+    more = [Parameter(each.name, own[0].kind, default=each.default) for each in fields(RunOptions)]
+    del called.__wrapped__
+    called.__annotations__ = {p.name: hints[p.name] for p in (*own, *more)}
+    called.__signature__ = Signature(  # type: ignore[attr-defined]
+        [p.replace(annotation=hints[p.name]) for p in (*own, *more)]
+    )
+    return called
+
+
+def server_is_configured() -> bool:
+    """Whether Prefect's settings name a server: the environment, or the active profile."""
+    if os.environ.get("PREFECT_API_URL"):
+        return True
+    home = Path(os.environ.get("PREFECT_HOME") or "~/.prefect")
+    path = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml").expanduser()
+    try:
+        told = tomllib.loads(path.read_text())
+    except (OSError, ValueError):
+        return False
+    profile = os.environ.get("PREFECT_PROFILE") or told.get("active")
+    return bool(told.get("profiles", {}).get(profile, {}).get("PREFECT_API_URL"))
 
 
 def validate(recipe: RecipePath) -> None:
@@ -124,8 +180,10 @@ def preview(
     recipe: RecipePath,
     n: Annotated[int, typer.Option("-n", min=1, max=100, help="Rows to show.")] = 3,
     seed: Seed = None,
-    log_json: LogJson = False,
-    log_level: LogLevel = None,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Progress and log as JSON on stderr.")
+    ] = False,
+    log_level: Annotated[LevelOption | None, typer.Option(help="Least of what is logged.")] = None,
 ) -> None:
     """Make a few rows and print them, with what was rejected on the way. Keeps nothing.
 
@@ -183,43 +241,21 @@ def estimate(
         write_json(json_file, made)
 
 
-def run(
-    recipe: RecipePath,
-    outputs: Outputs = HERE,
-    seed: Seed = None,
-    engine: Annotated[
-        EngineOption,
-        typer.Option(
-            help="`prefect` records the run in Prefect (about 4 s more to start), `local` does "
-            "without, `dask` and `ray` have it worked on by a cluster."
-        ),
-    ] = EngineOption.PREFECT,
-    address: Address = None,
-    cache: CacheAt = None,
-    log_json: LogJson = False,
-    log_level: LogLevel = None,
-) -> None:
+@with_run_options
+def run(recipe: RecipePath, options: RunOptions, seed: Seed = None) -> None:
     """Make the dataset. Run the same command again to continue after a stop; nothing is paid twice.
 
     Ends with the line that loads the dataset. Exit code 1 if nothing was accepted, 2 on an error
     in the recipe or the set-up.
 
-    Example: `toolloom run recipes/quickstart.yaml --engine local`
+    Example: `toolloom run recipes/quickstart.yaml`
     """
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
-    path = str(recipe.resolve())  # not its fields: Prefect keeps parameters
-    way = WayToRun(outputs, recipe, engine, address, cache, log_json, log_level)
-    made = carry_out(
-        chosen,
-        f"Run {chosen.run_id} in {outputs / 'runs'}",
-        way,
-        lambda flows, watch: flows.start(
-            path, outputs, watch, cache=cache, seed=seed, engine=engine, address=address
-        ),
-    )
-    end(made, outputs)
+    message = f"Run {chosen.run_id} in {options.outputs / 'runs'}"
+    # The path, not its fields: Prefect keeps parameters.
+    end(carry_out(chosen, message, options, recipe=str(recipe.resolve()), seed=seed), options)
 
 
 def watched(recipe: Recipe, log_json: bool, log_level: LevelOption | None) -> Watch:
@@ -231,71 +267,47 @@ def watched(recipe: Recipe, log_json: bool, log_level: LevelOption | None) -> Wa
     return LogProgress() if log_json else Screen(console)
 
 
-@dataclass(frozen=True)
-class WayToRun:
-    """How a plan is to be carried out, as the options of a command say."""
-
-    outputs: Path
-    recipe: Path | None
-    engine: EngineOption
-    address: str | None
-    cache: str | None
-    log_json: bool
-    log_level: LevelOption | None
-
-
-def follow(flow: str, planned: Recipe, task: str, way: WayToRun, **asked: Any) -> Made:
-    """Carry out a plan that begins with a version: in this process, or in the flow of this name.
-
-    `task`: what is done, as people say it. `asked`: parameters that this flow alone has.
-    """
+def extend(
+    planned: Recipe, task: str, options: RunOptions, recipe: Path | None, **change: JsonObject
+) -> Made:
+    """Carry out a plan that begins with a version. `task`: what is done, as people say it;
+    `change`: the same for a flow."""
     begun = planned.regenerate or planned.extend
     assert begun
-    parameters = {
-        "dataset": planned.name,
-        "outputs": str(way.outputs),
-        "version": begun.version.rpartition("/")[2] or None,
-        "seed": planned.seed,
-        # Not its fields: Prefect keeps parameters, passwords included.
-        "recipe": None if way.recipe is None else str(way.recipe.resolve()),
-        "engine": way.engine.value,
-        "address": way.address,
-        **asked,
-    }
-    where = f"run {planned.run_id} in {way.outputs / 'runs'}"
     return carry_out(
         planned,
-        f"{task}: {where}",
-        way,
-        lambda flows, watch: flows.start_from_version(flow, parameters, watch, cache=way.cache),
+        f"{task}: run {planned.run_id} in {options.outputs / 'runs'}",
+        options,
+        dataset=planned.name,
+        change=change,
+        version=begun.version.rpartition("/")[2] or None,
+        seed=planned.seed,
+        recipe=None if recipe is None else str(recipe.resolve()),
     )
 
 
-def carry_out(
-    planned: Recipe,
-    message: str,
-    way: WayToRun,
-    in_flow: Callable[[Any, Watch], Coroutine[Any, Any, Made]],
-) -> Made:
-    """In this process, or `in_flow`, which is given `toolloom.flows`; `message` begins it."""
+def carry_out(planned: Recipe, message: str, options: RunOptions, **parameters: Any) -> Made:
+    """In this process, or in the flow that has these parameters; `message` begins it."""
     from toolloom.pipeline import run as runner
     from toolloom.pipeline.pages.recipes import too_small
     from toolloom.pipeline.shard import check_engine
 
-    check_engine(planned, way.engine, way.address)  # before anything is started
-    with watched(planned, way.log_json, way.log_level) as watch:
+    engine, outputs, cache = options.chosen_engine, options.outputs, options.cache
+    check_engine(planned, engine, options.address)  # before anything is started
+    with watched(planned, options.log_json, options.log_level) as watch:
         watch.say("run", message, run=planned.run_id)
         if not planned.extend and (warning := too_small(planned)):
             watch.say("model", warning, run=planned.run_id)
-        if way.engine is EngineOption.LOCAL:
+        if engine == "local":
             return signals.run(
-                runner.make_dataset(planned, outputs=way.outputs, progress=watch, cache=way.cache)
+                runner.make_dataset(planned, outputs=outputs, progress=watch, cache=cache)
             )
-        return in_prefect(watch, lambda flows: in_flow(flows, watch))
+        where = {"outputs": str(outputs), "engine": engine, "address": options.address}
+        return in_prefect(watch, {**parameters, **where}, cache)
 
 
-def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -> Made:
-    """Start Prefect, or find its server, and do work that is given `toolloom.flows`."""
+def in_prefect(watch: Watch, parameters: dict[str, Any], cache: str | None) -> Made:
+    """Start Prefect, or find its server, and run a flow with these parameters."""
     # Prefect's own log would tear the progress apart; its page and database have all of it.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
@@ -309,17 +321,17 @@ def in_prefect(watch: Watch, work: Callable[[Any], Coroutine[Any, Any, Made]]) -
         watch.say("engine", message, seconds=round(seconds, 1))
 
     watch.on_start = begun
-    away = os.environ.get("PREFECT_API_URL")
-    watch.say(
-        "engine", "Connecting to Prefect at PREFECT_API_URL." if away else "Starting Prefect."
+    configured = (
+        "Connecting to Prefect's server." if server_is_configured() else "Starting Prefect."
     )
+    watch.say("engine", configured)
     from toolloom import flows
 
     reopen_log()  # Prefect has put handlers of its own in place
-    return signals.run(work(flows))
+    return signals.run(flows.start(parameters, watch, cache=cache))
 
 
-def end(made: Made, outputs: Path, advice: str = "") -> None:
+def end(made: Made, options: RunOptions, advice: str = "") -> None:
     """Print what a run came to. Ends with exit code 1 if nothing was accepted."""
     from toolloom.pipeline.pages.sections import summary_sections
     from toolloom.pipeline.store.run_folder import RunFolder
@@ -327,7 +339,7 @@ def end(made: Made, outputs: Path, advice: str = "") -> None:
     say(summary_sections(made.summary))
     tell_templates(RunFolder(Path(made.summary.path)))
     if made.published is None:
-        where = "" if outputs == HERE else f" --outputs {outputs}"
+        where = "" if options.outputs == HERE else f" --outputs {options.outputs}"
         command = f"toolloom rejected {made.summary.run}{where}"
         complain(f"Nothing was accepted. `{command}` shows why.{advice}")
         raise typer.Exit(NOTHING_ACCEPTED)
@@ -387,10 +399,13 @@ def serve(
     if cache:
         os.environ["TOOLLOOM_CACHE"] = cache  # where the processes of its runs look
     from toolloom import flows
-    from toolloom.pipeline.orchestration.serving import Deployment, parameters
+    from toolloom.pipeline.orchestration.serving import Deployment
     from toolloom.pipeline.store.sync import is_address
 
     where = outputs if is_address(outputs) else str(Path(outputs).absolute())
-    deployment = Deployment(name or chosen.name, parameters(recipe, where), cron, timezone)
+    given = {"recipe": str(recipe.resolve()), "outputs": where}
+    deployment = Deployment(name or chosen.name, given, cron, timezone)
     deployment.check()
-    signals.run(deployment.serve(flows.grow, say))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Prefect ends what it serves itself
+    deployment.serve(flows.grow, say)
+    say("Stopped. The schedule is paused until it is served again.")

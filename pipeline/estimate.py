@@ -2,19 +2,19 @@
 
 The sample draws what the run draws, only less: some of its domains and a few queries. Its answers
 go into the run's cache, so a second forecast costs nothing, and what was asked about domains and
-APIs the run does not ask again.
+APIs the run does not ask again. What a record took on the average is multiplied by how many will
+enter its stage; the range is three standard errors of that.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import random
 import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from statistics import fmean, pvariance
 
 from pydantic import Field
 
@@ -22,10 +22,8 @@ from toolloom.llm.cache import address
 from toolloom.pipeline.dataset.report import Summary
 from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.run import run, standard_stages
-from toolloom.pipeline.sampling.draw import counted
 from toolloom.pipeline.stage import Context, Stage, StageInput, planned, use_of
 from toolloom.pipeline.store.run_folder import RunFolder
-from toolloom.pipeline.worlds.library import expect_rows
 from toolloom.schemas import (
     ApiSource,
     Brief,
@@ -43,29 +41,8 @@ from toolloom.schemas import (
 )
 
 QUERIES = 12  # in a sample, unless told otherwise
-REDRAWN = 400  # times the sample is drawn anew from itself, for the range
-OUTSIDE = 0.025  # of them below the range, and as many above it
-ENOUGH = 4  # records of a kind to go by; with fewer, those like it count too
+DEVIATIONS = 3.0  # standard errors, on each side of what is expected: samples are small
 MEASURES = tuple(Usage.model_fields)
-TOOLBENCH = "ToolBench"  # seeds of the rewriter that are no rows of the run
-OF_ROWS = ("Template", "Rejected", "Seed")  # what a stage that gathers makes of each row
-
-
-class NeedShape(NamedTuple):
-    """What a record is like, as far as its cost goes: a need's ability and scenario, else `of`."""
-
-    of: str = ""
-    ability: str = ""
-    scenario: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Took:
-    """What one record of the sample took, and how many records were accepted of it."""
-
-    kind: NeedShape
-    accepted: int
-    use: Usage
 
 
 class StageForecast(Record):
@@ -109,6 +86,19 @@ class Forecast(Record):
     sample: Summary = Field(description="What the sample came to, and what it cost.")
 
 
+@dataclass
+class Sampled:
+    """What a stage did in a sample. Records that come of no row (sources, worlds, foreign trees)
+    are there in a sample as they are in the run: they are the first of each pair, others the
+    second."""
+
+    rows: int = 0  # that it was fed from
+    fed: list[int] = field(default_factory=lambda: [0, 0])
+    accepted: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+    uses: tuple[list[Usage], list[Usage]] = field(default_factory=lambda: ([], []))
+    kept: float = 1.0  # of what was accepted, after settling
+
+
 async def estimate(
     recipe: Recipe,
     n: int = QUERIES,
@@ -124,8 +114,7 @@ async def estimate(
     the run will use batches, which may take a day. Raises what a run raises.
     """
     chosen = planned(standard_stages() if stages is None else stages, recipe)
-    took: dict[str, list[Took]] = {stage.name: [] for stage in chosen}
-    fed = {stage.name: SampledRecords() for stage in chosen}
+    sampled = {stage.name: Sampled() for stage in chosen}
     direct = {"mode": "direct"}
     # The queries of a sample, without batches; its domains are the run's.
     small = recipe.model_copy(
@@ -145,28 +134,21 @@ async def estimate(
                 small,
                 outputs=Path(name),
                 cache=str(address(outputs, cache)),
-                stages=[_watched(s, recipe, took[s.name], fed[s.name], n) for s in chosen],
+                stages=[_watched(stage, recipe, sampled[stage.name], n) for stage in chosen],
                 progress=progress,
             )
         except BudgetReached as error:
             raise BudgetReached(f"The sample alone is too much. {error}") from error
-        folder, kept = RunFolder(Path(summary.path)), dict[str, float]()
-        for stage, records in took.items():
-            accepted, mark = sum(record.accepted for record in records), folder.stage(stage).mark
+        folder = RunFolder(Path(summary.path))
+        for stage, did in sampled.items():
+            accepted, mark = sum(map(sum, did.accepted)), folder.stage(stage).mark
             if accepted and mark:
-                kept[stage] = mark.accepted / accepted  # what settling left of them
-    sample = StageSample(took, kept, fed)
-    return forecast(recipe, chosen, sample, small.queries.count, summary)
+                did.kept = mark.accepted / accepted
+    return forecast(recipe, chosen, sampled, small.queries.count, summary)
 
 
-def _watched(
-    stage: Stage, recipe: Recipe, took: list[Took], fed: SampledRecords, most: int
-) -> Stage:
-    """The stage with less to do, noting what it is fed and what each record takes.
-
-    Of what stands beside the rows no more is made than `most`, besides what comes of the sample's
-    own rows, which is little enough.
-    """
+def _watched(stage: Stage, recipe: Recipe, did: Sampled, most: int) -> Stage:
+    """The stage with less to do, noting what it is fed and what each record takes."""
     given, source = stage.work, stage.feed
     if given is None:
         return stage
@@ -179,271 +161,160 @@ def _watched(
         if batched:  # the prices of the run, though the sample is asked directly
             tokens = use.prompt_tokens, use.completion_tokens, use.cached_tokens
             use = use.model_copy(update={"cost": batched.cost(*tokens, batch=True)})
-        took.append(Took(kind_of(record), len(outcome.accepted), use))
+        kind = 0 if _stands_alone(record) else 1
+        did.accepted[kind].append(len(outcome.accepted))
+        did.uses[kind].append(use)
         return outcome
 
     def feed(given: StageInput) -> Iterator[Record]:
-        if source and not stage.beside:
-            # Enough for a query's pool, and three to see how they differ.
-            pool = recipe.queries.distractors + 4
-            yield from _fewer(source(given), max(3, -(-pool // recipe.apis.per_domain)))
-            return
-        fed.rows, fed.apis = given.rows.count, given.earlier("apis").count
-        for record in source(given) if source else ():
-            kind = kind_of(record)
-            fed.kinds[kind] += 1
-            if isinstance(record, Domain) and fed.kinds[kind] > 1:
-                continue  # one world tells what one takes
-            if kind.of in OF_ROWS or fed.others() <= most:
+        assert source
+        did.rows = given.rows.count
+        # Of domains, enough for a query's pool, and three to see how they differ; of worlds one.
+        pool = recipe.queries.distractors + 4
+        domains = 1 if stage.beside else max(3, -(-pool // recipe.apis.per_domain))
+        spread: list[Brief | Domain] = []
+        for record in source(given):
+            kind = 0 if _stands_alone(record) else 1
+            did.fed[kind] += 1
+            if isinstance(record, Brief | Domain):
+                spread.append(record)
+            elif not isinstance(record, Seed) or kind or did.fed[0] <= most:
                 yield record
+        each = sum(getattr(record, "count", 1) for record in spread) / max(1, len(spread))
+        number = min(len(spread), max(1 if stage.beside else 3, round(domains / max(1, each))))
+        yield from (spread[place * len(spread) // number] for place in range(number))
 
     # How many records a feed of fewer makes is for nobody to expect.
     expects = stage.expects if stage.reads is Need else None
     return dataclasses.replace(stage, work=work, feed=source and feed, expects=expects)
 
 
-def _fewer(records: Iterator[Record], domains: int) -> Iterator[Record]:
-    """Briefs and domains evenly from all there are; every other record as it comes."""
-    spread: list[Brief | Domain] = []
-    for record in records:
-        if isinstance(record, Brief | Domain):
-            spread.append(record)
-        else:
-            yield record
-    each = sum(getattr(record, "count", 1) for record in spread) / max(1, len(spread))
-    number = min(len(spread), max(3, round(domains / max(1, each))))
-    yield from (spread[place * len(spread) // number] for place in range(number))
-
-
-def kind_of(record: Any) -> NeedShape:
-    inner = record
-    while inner is not None and not hasattr(inner, "ability"):
-        inner = getattr(inner, "query", None) or getattr(inner, "dialogue", None)
-    if inner is None:
-        foreign = isinstance(record, Seed) and record.source == "toolbench"
-        return NeedShape(TOOLBENCH if foreign else type(record).__name__)
-    return NeedShape(ability=str(inner.ability), scenario=str(inner.scenario))
+def _stands_alone(record: Record) -> bool:
+    """Whether a record comes of no row, domain or query: the run has no more of them."""
+    if isinstance(record, Seed):
+        return record.source == "toolbench"
+    return isinstance(record, ApiSource | World | WorldPlan)
 
 
 @dataclass
-class SampledRecords:
-    """What a stage gathered in a sample: from so many rows and APIs, records of these kinds."""
-
-    rows: int = 0
-    apis: int = 0
-    kinds: Counter[NeedShape] = field(default_factory=Counter)
-
-    def others(self) -> int:
-        """Records that come of no row."""
-        return sum(number for kind, number in self.kinds.items() if kind.of not in OF_ROWS)
-
-    def whole(self, rows: float, apis: float) -> dict[NeedShape, float]:
-        """What it will gather from the rows and APIs of a whole run."""
-        needs = sum(number for kind, number in self.kinds.items() if not kind.of)
-        more = rows / self.rows if self.rows else 0.0
-        left = self._lacking(needs, rows, apis) / needs if needs else 0.0
-        factors = {TOOLBENCH: 1.0, "": left}
-        return {kind: n * factors.get(kind.of, more) for kind, n in self.kinds.items()}
-
-    def _lacking(self, needs: int, rows: float, apis: float) -> float:
-        """APIs of the whole run that no row calls, if each row calls any of them as likely."""
-        if not (self.rows and self.apis and apis):
-            return apis
-        return float(apis * min(1.0, needs / self.apis) ** (rows / apis * self.apis / self.rows))
-
-
-@dataclass(frozen=True)
-class StageSample:
-    """What the records of a sample took, by stage; what settling left of those accepted."""
-
-    took: Mapping[str, Sequence[Took]]
-    kept: Mapping[str, float]
-    gathered: Mapping[str, SampledRecords] = field(default_factory=dict)
-
-    def redrawn(self, rng: random.Random) -> StageSample:
-        """As many records, drawn from these with replacement; sources are all there anyway."""
-        drawn: dict[str, list[Took]] = {}
-        for name, took in self.took.items():
-            given = [t for t in took if t.kind.of == ApiSource.__name__]
-            others = [t for t in took if t.kind.of != ApiSource.__name__]
-            drawn[name] = [*given, *rng.choices(others, k=len(others))] if others else given
-        return StageSample(drawn, self.kept, self.gathered)
-
-    def like(self, stage: str, kind: NeedShape) -> Sequence[Took]:
-        """Records of the kind, if there are enough; else also those like it."""
-        alike = [t for t in self.took[stage] if t.kind.of == kind.of]
-        near: tuple[Callable[[NeedShape], bool], ...] = (
-            lambda k: k == kind,
-            lambda k: k.scenario == kind.scenario,
-            lambda k: k.ability == kind.ability,
-        )
-        for is_near in near:
-            found = [t for t in alike if is_near(t.kind)]
-            if len(found) >= ENOUGH:
-                return found
-        return alike
-
-
-@dataclass
-class Flow:
-    """What goes through a stage, in fractions of records."""
+class Through:
+    """What goes through a stage: numbers of records, and what they take, with its variance."""
 
     entering: float = 0.0
     accepted: float = 0.0
-    sums: dict[str, float] = field(default_factory=lambda: dict.fromkeys(MEASURES, 0.0))
+    doubt: float = 0.0  # of what is accepted: the variance of its ratio to what is expected
+    use: dict[str, float] = field(default_factory=lambda: dict.fromkeys(MEASURES, 0.0))
+    variance: dict[str, float] = field(default_factory=lambda: dict.fromkeys(MEASURES, 0.0))
 
-    def add(self, number: float, like: Sequence[Took], kept: float) -> float:
-        """Send `number` records through, to take what those `like` them took. The accepted."""
+    def send(self, number: float, did: Sampled, kind: int, doubt: float) -> None:
+        """Records, which take what those of the sample took; their number is in doubt itself."""
         self.entering += number
-        if not like:
-            return 0.0
-        each = number / len(like)
+        accepted, uses = did.accepted[kind], did.uses[kind]
+        if not accepted or not number:
+            return
+        self.accepted += did.kept * number * fmean(accepted)
+        if mean := fmean(accepted):
+            self.doubt = doubt + pvariance(accepted) / len(accepted) / mean**2
         for measure in MEASURES:
-            self.sums[measure] += each * sum(getattr(t.use, measure) for t in like)
-        accepted = kept * each * sum(t.accepted for t in like)
-        self.accepted += accepted
-        return accepted
-
-    @property
-    def use(self) -> Usage:
-        return _use(self.sums)
+            values = [float(getattr(use, measure)) for use in uses]
+            mean = fmean(values)
+            self.use[measure] += number * mean
+            error = pvariance(values) / len(values) + doubt * mean**2
+            self.variance[measure] += number**2 * error
 
 
-def _use(sums: Mapping[str, float]) -> Usage:
-    return Usage.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})
-
-
-def flows(recipe: Recipe, stages: Sequence[Stage], sample: StageSample) -> list[Flow]:
+def through(
+    recipe: Recipe, stages: Sequence[Stage], sampled: dict[str, Sampled]
+) -> dict[str, Through]:
     """Send the whole run's records through the stages: what is accepted enters the next.
 
-    Stages that sift let everything pass here, and templates get all the rows they are to have.
+    Stages that sift let everything pass here, as what a few rows have in common says nothing of
+    many; and templates get all the rows they are to have.
     """
-    found: dict[str, Flow] = {}
-    rows: Mapping[NeedShape, float] = {}  # what the last stage not beside accepted, or draws
-    before = 0.0
+    found: dict[str, Through] = {}
+    rows = Through()
     for stage in stages:
-        if stage.beside:
-            found[stage.name] = _beside(stage, recipe, sample, before, found)
-            continue
-        if stage.feed:
-            rows = _drawn(stage, recipe, before, sample, found)
-        flow = Flow(sum(rows.values()), sum(rows.values())) if stage.sift else Flow()
-        if not stage.sift:  # what a few rows have in common says nothing of many
-            rows = _sent(flow, rows, stage, sample)
-        found[stage.name], before = flow, flow.accepted
-    return list(found.values())
+        did, flow = sampled[stage.name], Through()
+        if stage.sift and stage.beside:  # templates, then all of their rows that are wanted
+            wanted = float(recipe.expand.rows) if recipe.expand and rows.accepted else 0.0
+            expanded = stage.name == "expanded"
+            flow = Through(rows.accepted, wanted if expanded else rows.accepted)
+        elif stage.sift:
+            flow = Through(rows.accepted, rows.accepted, rows.doubt)
+        else:
+            alone = float(did.fed[0])
+            others = rows.accepted
+            if stage.beside:
+                others *= did.fed[1] / did.rows if did.rows else 0.0
+            elif stage.feed:
+                others = max(0.0, _drawn(stage, recipe, round(rows.accepted)) - alone)
+            flow.send(alone, did, 0, 0.0)
+            flow.send(others, did, 1, 0.0 if stage.reads is Need else rows.doubt)
+        found[stage.name] = flow
+        if not stage.beside:
+            rows = flow
+    return found
 
 
-def _sent(
-    flow: Flow, entering: Mapping[NeedShape, float], stage: Stage, sample: StageSample
-) -> Mapping[NeedShape, float]:
-    """Send records through a stage; what it accepts of each kind."""
-    going_on = defaultdict[NeedShape, float](float)
-    for kind, number in entering.items():
-        like = sample.like(stage.name, kind)
-        going_on[kind] += flow.add(number, like, sample.kept.get(stage.name, 1.0))
-    return going_on
-
-
-def _beside(
-    stage: Stage, recipe: Recipe, sample: StageSample, rows: float, found: Mapping[str, Flow]
-) -> Flow:
-    """A stage whose records stand beside the rows."""
-    if stage.sift:  # templates, then their rows: all that are wanted, if there are any
-        wanted = float(recipe.expand.rows) if recipe.expand and rows else 0.0
-        return Flow(rows, wanted if stage.name == "expanded" else rows)
-    if stage.writes is World:
-        flow, named = Flow(), bool(recipe.worlds and recipe.worlds.use)
-        subjects = {NeedShape(WorldPlan.__name__): float(named)}
-        if recipe.writes_worlds:
-            subjects[NeedShape(Domain.__name__)] = found["domains"].accepted
-        _sent(flow, subjects, stage, sample)
-        return flow
-    flow, apis = Flow(), found["apis"].accepted if "apis" in found else 0.0
-    gathered = sample.gathered.get(stage.name, SampledRecords())
-    _sent(flow, gathered.whole(rows, apis), stage, sample)
-    return flow
-
-
-def _drawn(
-    stage: Stage,
-    recipe: Recipe,
-    before: float,
-    sample: StageSample,
-    found: Mapping[str, Flow],
-) -> Mapping[NeedShape, float]:
-    """What a stage draws in the whole run, when the one ahead of it accepted `before` records."""
-    if stage.name == "queries" and recipe.played:  # of the kinds that the sample has
-        generated = recipe.apis.domains and not recipe.writes_worlds
-        others = recipe.queries.count if recipe.apis.sources or generated else 0
-        took = sample.took[stage.name]
-        each = (expect_rows(recipe) + others) / max(1, len(took))
-        return {kind: n * each for kind, n in Counter(t.kind for t in took).items()}
+def _drawn(stage: Stage, recipe: Recipe, before: int) -> int:
+    """How many records the whole run draws for a stage that is fed."""
+    if stage.expects:
+        return stage.expects(recipe, before)
     if stage.name == "queries":
-        return {NeedShape(ability=a, scenario=s): float(n) for (a, s), n in counted(recipe).items()}
-    if stage.name == "apis":
-        sources = {
-            NeedShape(ApiSource.__name__): float(len(recipe.apis.sources)),
-            NeedShape(World.__name__): found["worlds"].accepted if "worlds" in found else 0.0,
-        }
-        return sources if recipe.writes_worlds else {**sources, NeedShape(Domain.__name__): before}
-    drawn = stage.feed(StageInput.none(recipe, stage.name)) if stage.feed else iter(())
-    return {kind: float(n) for kind, n in Counter(map(kind_of, drawn)).items()}
+        return recipe.queries.count
+    assert stage.feed
+    return sum(1 for _ in stage.feed(StageInput.none(recipe, stage.name)))
 
 
 def forecast(
-    recipe: Recipe, stages: Sequence[Stage], sample: StageSample, queries: int, summary: Summary
+    recipe: Recipe,
+    stages: Sequence[Stage],
+    sampled: dict[str, Sampled],
+    queries: int,
+    summary: Summary,
 ) -> Forecast:
-    """The whole run, and a range: what comes of the sample's records drawn anew, many times."""
-    found = flows(recipe, stages, sample)
-    rng = random.Random(recipe.seed)
-    again = [_sums(stages, flows(recipe, stages, sample.redrawn(rng))) for _ in range(REDRAWN)]
-    low, high = _edge(again, OUTSIDE), _edge(again, 1 - OUTSIDE)
-    expected, lowest, highest = _total(_sums(stages, found)), _total(low), _total(high)
-    pairs = list(zip(stages, found, strict=True))
+    """The whole run, and a range."""
+    found = through(recipe, stages, sampled)
+    last = [found[stage.name] for stage in stages if not stage.beside][-1]
+    expanded = found["expanded"].accepted if "expanded" in found else 0.0
+    use = {m: sum(flow.use[m] for flow in found.values()) for m in MEASURES}
+    error = {m: sqrt(sum(flow.variance[m] for flow in found.values())) for m in MEASURES}
+
+    def total(side: float) -> Total:
+        accepted = max(0.0, last.accepted * (1 + side * sqrt(last.doubt)))
+        sums = {m: max(0.0, use[m] + side * error[m]) for m in MEASURES}
+        return Total(accepted=round(accepted + expanded), use=_use(sums))
+
+    expected, low, high = total(0.0), total(-DEVIATIONS), total(DEVIATIONS)
     return Forecast(
         run=recipe.run_id,
         stages=tuple(
             StageForecast(
                 name=stage.name,
                 agent=stage.agent,
-                records=round(flow.entering),
-                accepted=round(flow.accepted),
-                use=flow.use,
+                records=round(found[stage.name].entering),
+                accepted=round(found[stage.name].accepted),
+                use=_use(found[stage.name].use),
             )
-            for stage, flow in pairs
+            for stage in stages
         ),
         expected=expected,
-        low=lowest,
-        high=highest,
-        limits=_limits(recipe.budget, expected, lowest, highest),
+        low=low,
+        high=high,
+        limits=_limits(recipe.budget, expected, low, high),
         unseen=tuple(  # those that have no record in the run either are left out
             stage.name
-            for stage, flow in pairs
-            if not (sample.took[stage.name] or stage.sift or (stage.feed and not flow.entering))
+            for stage in stages
+            if not any(sampled[stage.name].accepted)
+            and not (stage.sift or (stage.feed and not found[stage.name].entering))
         ),
         queries=queries,
         sample=summary,
     )
 
 
-def _sums(stages: Sequence[Stage], through: Sequence[Flow]) -> dict[str, float]:
-    """What all stages take; as accepted the rows: of the last stage, and those of templates."""
-    summed = {m: sum(flow.sums[m] for flow in through) for m in MEASURES}
-    main = [flow for stage, flow in zip(stages, through, strict=True) if not stage.beside]
-    both = zip(stages, through, strict=True)
-    expanded = [flow.accepted for stage, flow in both if stage.name == "expanded"]
-    return {**summed, "accepted": main[-1].accepted + sum(expanded)}
-
-
-def _edge(sums: Sequence[Mapping[str, float]], place: float) -> dict[str, float]:
-    """Of each measure the value at a place between the lowest (0) and the highest (1)."""
-    last = len(sums) - 1
-    return {m: sorted(s[m] for s in sums)[round(place * last)] for m in sums[0]}
-
-
-def _total(sums: Mapping[str, float]) -> Total:
-    return Total(accepted=round(sums["accepted"]), use=_use({m: sums[m] for m in MEASURES}))
+def _use(sums: dict[str, float]) -> Usage:
+    return Usage.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})
 
 
 def _limits(budget: Budget, expected: Total, low: Total, high: Total) -> tuple[Limit, ...]:

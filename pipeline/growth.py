@@ -1,8 +1,9 @@
 """What begins with a version: one split of it made anew or grown, and what is added to it.
 
-The plans of such runs are recipes: `plan_regeneration`, `plan_growth`, `plan_extension`. What such
-a run begins with is a `Start`: the version's records are put into the run's folder as finished
-stages, so that nothing is asked or paid for again, and beside them are
+The plans of such runs are recipes: `plan_regeneration`, `plan_growth`, `plan_extension`. One that
+was carried out is known by its run's id, which the manifest names. What such a run begins with is
+a `Start`: the version's records are put into the run's folder as finished stages, so that nothing
+is asked or paid for again, and beside them are
 
     <run>/known.jsonl    published rows that stay, which no new row may repeat
     <run>/needs.jsonl    the needs that are tried again, of a split made anew
@@ -16,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -56,12 +57,12 @@ from toolloom.schemas import (
     Split,
     SplitPlan,
     StoreError,
+    ToolloomError,
     Usage,
     World,
     parse_recipe,
 )
-from toolloom.schemas.plans import ApiPlan
-from toolloom.schemas.recipe import begun, public_recipe
+from toolloom.schemas.recipe import begun
 from toolloom.schemas.splits import need_of
 
 Plan = TypeVar("Plan", ExpansionPlan, RewritePlan)
@@ -269,6 +270,36 @@ def fallen(version: Version, split: str) -> Iterator[JsonObject]:
             yield need_of(version.parsed(row, "record"))
 
 
+def plan_change(
+    outputs: Path,
+    dataset: str,
+    change: JsonObject,
+    *,
+    version: str | None = None,
+    seed: int | None = None,
+    recipe: Recipe | None = None,
+) -> Recipe:
+    """The plan of a change in its JSON form, as a flow is given it: the fields of one of
+    `regenerate`, `expand` and `rewrite`. Raises RecipeError for one that is none."""
+    given: dict[str, Any] = {"version": version, "seed": seed, "recipe": recipe}
+    (name, fields), *others = change.items() if change else (("", {}),)
+    if others or not isinstance(fields, dict):
+        raise RecipeError("change: is not one of `regenerate`, `expand`, `rewrite` with fields.")
+    match name:
+        case "regenerate":
+            known = {"split": "", "only_rejected": False, "keep": False}
+            if fields.keys() - known.keys():
+                raise RecipeError(f"change.regenerate: known here are {', '.join(known)}.")
+            return plan_regeneration(outputs, dataset, **{**known, **fields}, **given)
+        case "expand":
+            expand = parsed_plan(ExpansionPlan, fields, "change.expand.")
+            return plan_extension(outputs, dataset, expand=expand, **given)
+        case "rewrite":
+            rewrite = parsed_plan(RewritePlan, fields, "change.rewrite.")
+            return plan_extension(outputs, dataset, rewrite=rewrite, **given)
+    raise RecipeError(f"change: {name!r} is none of `regenerate`, `expand`, `rewrite`.")
+
+
 def plan_regeneration(
     outputs: Path,
     dataset: str,
@@ -292,18 +323,28 @@ def plan_regeneration(
         raise RecipeError("`--only-rejected` and `--keep` exclude each other: choose one.")
     found = _chosen(outputs, dataset, version)
     _check(found, outputs, split)
+    if keep:
+        return _growth(outputs, found, Split(split), recipe, seed)
     if only_rejected and not any(True for _ in fallen(found, split)):
         raise NothingFound(
             f"{found.label}: no query of {split} was rejected, so there is none to try again. "
             "Without --only-rejected the whole split is made anew."
         )
-    if keep:
-        return _growth(outputs, found, Split(split), recipe, seed)
     made = _maker(found, split)
-    wanted = _wanted(found, Split(split)).model_copy(update={"only_rejected": only_rejected})
-    base = recipe or _published(made if only_rejected else _source(found, split), found)
-    planned = _planned(base, found, wanted, made["seed"] + 1 if seed is None else seed)
-    return planned if only_rejected else _carried_out(planned, found) or planned
+    number = made["seed"] + 1 if seed is None else seed
+
+    def planned(begun: Version) -> Recipe:
+        source = _maker(begun, split) if only_rejected else _source(begun, split)
+        base = recipe or _published(source, begun)
+        wanted = _wanted(begun, Split(split)).model_copy(update={"only_rejected": only_rejected})
+        if not only_rejected and recipe is None and base.worlds and base.worlds.rows:
+            # What the split had: the recipe's rows are those of all splits.
+            rows = max(1, _played(begun, split))
+            worlds = base.worlds.model_copy(update={"rows": rows})
+            base = base.model_copy(update={"worlds": worlds})
+        return _planned(base, begun, wanted, number)
+
+    return (None if only_rejected else _carried_out(found, planned)) or planned(found)
 
 
 def plan_growth(outputs: Path, recipe: Recipe, split: str = "train") -> Recipe:
@@ -335,21 +376,24 @@ def _growth(
 ) -> Recipe:
     """The plan that keeps a split and draws more queries for it. Raises RecipeError for a seed
     that its queries were drawn with."""
-    base = recipe or _published(_source(version, split), version)
-    wanted = _wanted(version, split).model_copy(update={"keep": True})
+
+    def planned(begun: Version, number: int) -> Recipe:
+        base = recipe or _published(_source(begun, split), begun)
+        wanted = _wanted(begun, split).model_copy(update={"keep": True})
+        return _planned(base, begun, wanted, number)
+
+    drawn = [run["seed"] for run in _runs(version, split) if not run["recipe"].get("extend")]
     if seed is None:
         first = 1 + max(run["seed"] for run in _runs(version, split))
-        return _fruitful(outputs, lambda n: _planned(base, version, wanted, n), first)
-    planned = _planned(base, version, wanted, seed)
-    if done := _carried_out(planned, version):
+        return _fruitful(outputs, lambda number: planned(version, number), first)
+    if done := _carried_out(version, lambda begun: planned(begun, seed)):
         return done
-    drawn = [run["seed"] for run in _runs(version, split) if not run["recipe"].get("extend")]
     if seed in drawn:
         raise RecipeError(
             f"seed {seed}: queries of {split} in {version.label} were drawn with it already, and "
             f"would be the same ones. Take another, such as {1 + max(drawn)}."
         )
-    return planned
+    return planned(version, seed)
 
 
 def _fruitful(outputs: Path, plan: Callable[[int], Recipe], first: int) -> Recipe:
@@ -358,8 +402,41 @@ def _fruitful(outputs: Path, plan: Callable[[int], Recipe], first: int) -> Recip
     return next(p for p in plans if not came_to_nothing(RunFolder(outputs / "runs" / p.run_id)))
 
 
+def _carried_out(version: Version, plan: Callable[[Version], Recipe]) -> Recipe | None:
+    """The plan that made this version of the one before it, if it is this one."""
+    before = _before(version)
+    runs = version.told("runs")
+    try:
+        planned = plan(before) if before else None
+    except ToolloomError:
+        return None  # as it could not be planned there
+    return planned if planned and isinstance(runs, dict) and planned.run_id in runs else None
+
+
+def _before(version: Version) -> Version | None:
+    """The version that it was made of, if that is there and still the same."""
+    parent = version.manifest.get("parent")
+    if not isinstance(parent, dict):
+        return None
+    path = version.path.parent / str(parent.get("version"))
+    if not (path / "manifest.json").is_file():
+        return None
+    return open_version(path)
+
+
 def _wanted(version: Version, split: Split) -> Regeneration:
     return Regeneration(version=version.label, content=version.manifest["content"], split=split)
+
+
+def _played(version: Version, split: str) -> int:
+    """How many of its rows were drawn in worlds, with those that were rejected."""
+    samples = (
+        version.parsed(row, "dialogue")["query"]
+        for row in version.rows("samples", split)
+        if not is_expanded(version, row)
+    )
+    rejected = (need_of(version.parsed(row, "record")) for row in version.rows("rejected", split))
+    return sum(1 for query in chain(samples, rejected) if query.get("setting"))
 
 
 def _planned(base: Recipe, version: Version, wanted: Regeneration, seed: int) -> Recipe:
@@ -370,10 +447,13 @@ def _planned(base: Recipe, version: Version, wanted: Regeneration, seed: int) ->
         whole = sum(map(plan.weight, expand.splits))
         rows = round(expand.rows * plan.weight(wanted.split) / whole) if whole else expand.rows
         expand = expand.model_copy(update={"splits": (wanted.split,), "rows": max(1, rows)})
+    apis = base.apis
+    if base.writes_worlds and not version.manifest.get("worlds"):
+        apis = apis.model_copy(update={"worlds": False})  # its domains have none
     changes = {
         "name": version.name,
         "seed": seed,
-        "apis": _apis_of(base, version),
+        "apis": apis,
         "splits": plan,
         "regenerate": wanted,
         "extend": None,
@@ -394,12 +474,6 @@ def _plan_of_splits(version: Version) -> SplitPlan:
 def _published(run: JsonObject, version: Version) -> Recipe:
     """The recipe that a manifest tells of a run."""
     return begun(parse_recipe(run["recipe"], f"{version.path / 'manifest.json'}: the recipe"))
-
-
-def _apis_of(recipe: Recipe, version: Version) -> ApiPlan:
-    """Where a recipe's APIs come from: no worlds for a version whose domains have none."""
-    none = recipe.writes_worlds and not version.manifest.get("worlds")
-    return recipe.apis.model_copy(update={"worlds": False}) if none else recipe.apis
 
 
 def _runs(version: Version, split: str) -> list[JsonObject]:
@@ -439,37 +513,6 @@ def _source(version: Version, split: str) -> JsonObject:
         if not tries_again and not run["recipe"].get("extend"):
             return run
     return _maker(version, split)
-
-
-def _carried_out(planned: Recipe, version: Version) -> Recipe | None:
-    """The plan that made this version, if it is this one with the version it began with.
-
-    With a seed of one's own the same command names the same plan, also when it is carried out.
-    """
-    assert planned.regenerate
-    split = planned.regenerate.split
-    run = _maker(version, split)
-    extended = version.manifest.get("extended")
-    grown = str(extended.get("run")) if isinstance(extended, dict) else None
-    newest = version.told("runs").get(grown)
-    if run is not newest and version.manifest.get("regenerated") != split:
-        return None
-    made = _published(run, version)
-    if (before := made.regenerate) is None:
-        return None
-    parent = version.path.parent / before.version.rpartition("/")[2]
-    if not (parent / "manifest.json").is_file():
-        return None  # it could not be shown
-    same = planned.model_copy(update={"regenerate": before})
-    parts = {"version": before.version, "content": before.content}
-    if (
-        open_version(parent).manifest["content"] != before.content
-        # It kept rows that are to go, or the other way round.
-        or planned.regenerate.model_copy(update=parts) != before
-        or public_recipe(same) != public_recipe(made)
-    ):
-        return None
-    return same
 
 
 def _check(version: Version, outputs: Path, split: str) -> None:
@@ -555,7 +598,7 @@ def plan_extension(
         "extend": Extension(version=found.label, content=found.manifest["content"]),
     }
     planned = base.model_copy(update=changes)
-    return _added_before(planned, found) or planned
+    return _added_before(found, planned) or planned
 
 
 def _chosen(outputs: Path, dataset: str, version: str | None) -> Version:
@@ -564,21 +607,15 @@ def _chosen(outputs: Path, dataset: str, version: str | None) -> Version:
     return find_version(outputs, f"{found.name}/{version.rpartition('/')[2]}") if version else found
 
 
-def _added_before(planned: Recipe, version: Version) -> Recipe | None:
+def _added_before(version: Version | None, planned: Recipe) -> Recipe | None:
     """The plan that made this version or one that it adds to, if it is this one."""
-    for run in version.told("runs").values():
-        made = run["recipe"]
-        if not made.get("extend"):
-            return None
-        before = Extension.model_validate(made["extend"])
-        same = planned.model_copy(update={"extend": before})
-        if public_recipe(same) != made:
-            continue
-        if not before.version:
+    made = version.told("runs") if version else {}
+    while version:
+        version = _before(version)
+        begun = Extension()
+        if version:
+            begun = Extension(version=version.label, content=version.manifest["content"])
+        same = planned.model_copy(update={"extend": begun})
+        if same.run_id in made:
             return same
-        try:  # without the version that the extension began with nothing can be shown
-            parent = find_version(version.path.parent.parent.parent, before.version)
-        except NothingFound:
-            return None
-        return same if parent.manifest["content"] == before.content else None
     return None

@@ -7,8 +7,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from toolloom.agents.ask import Job
@@ -97,6 +99,16 @@ class StageInput:
 
 Sifted: TypeAlias = bytes | Rejected
 """What became of one row: its line, as it came or with flags, or the rejected record."""
+
+
+def late(name: str) -> Callable[[StageInput], Iterator[Sifted]]:
+    """A function, by `module:name`, whose module is imported when it is called."""
+    return partial(_called_late, name)
+
+
+def _called_late(name: str, given: StageInput) -> Iterator[Sifted]:
+    found: Iterator[Sifted] = resolve_name(name)(given)
+    return found
 
 
 @dataclass(frozen=True)

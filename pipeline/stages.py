@@ -1,7 +1,6 @@
 """The stages, in order: each wires an agent to its inputs.
 
-What `templates`, `expanded` and `rewritten` need is imported when a run has them: most have not.
-What curates is imported when there is something to curate: numpy alone takes 0.1 s.
+What needs numpy or templates is imported when a run comes to it: they take some 0.2 s.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from toolloom.agents import api, domain, query, simulator, tester
+from toolloom.agents import api, domain, query, rewriter, simulator, tester
 from toolloom.agents.ask import BadAnswer, Costs, Job
 from toolloom.agents.wording import duplicate, twin
 from toolloom.pipeline.apis.catalogue import categories, category
@@ -26,9 +25,13 @@ from toolloom.pipeline.apis.sources import (
     mended_by,
     shown,
 )
+from toolloom.pipeline.curation import benchmarks
+from toolloom.pipeline.curation.balance import balance
+from toolloom.pipeline.dataset.instructions import seed_of
+from toolloom.pipeline.formats import toolbench
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.stage import Context, Sifted, Stage, StageInput, job_of
+from toolloom.pipeline.stage import Context, Stage, StageInput, job_of, late
 from toolloom.pipeline.worlds.library import check_worlds, expect_rows, wants_worlds
 from toolloom.pipeline.worlds.library import names as worlds_named
 from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
@@ -269,48 +272,23 @@ def check_templates(recipe: Recipe) -> None:
         check_benchmarks(recipe)
 
 
-def drop_duplicates(given: StageInput) -> Iterator[Sifted]:
-    """The stage `deduplicated`."""
-    from toolloom.pipeline.curation.duplicates import deduplicate
-
-    return deduplicate(given)
-
-
 def check_benchmarks(recipe: Recipe) -> None:
     """Raises RecipeError for benchmarks that are not there."""
     if recipe.curation.against:
-        from toolloom.pipeline.curation.benchmarks import check
-
-        check(recipe)
+        benchmarks.check(recipe)
 
 
 def has_benchmarks(recipe: Recipe) -> bool:
     return bool(recipe.curation.against)
 
 
-def drop_contaminated(given: StageInput) -> Iterator[Sifted]:
-    """The stage `decontaminated`."""
-    from toolloom.pipeline.curation.contamination import decontaminate
-
-    return decontaminate(given)
-
-
 def wants_balance(recipe: Recipe) -> bool:
     return bool(recipe.curation.balance)
-
-
-def cut_to_balance(given: StageInput) -> Iterator[Sifted]:
-    """The stage `balanced`."""
-    from toolloom.pipeline.curation.balance import balance
-
-    return balance(given)
 
 
 def check_seeds(recipe: Recipe) -> None:
     """Raises RecipeError if no model can word requests, or files of solution trees hold none."""
     if recipe.rewrite:
-        from toolloom.pipeline.formats import toolbench
-
         endpoint = recipe.endpoint("rewriter")
         if endpoint.small and not endpoint.absent:
             raise RecipeError(
@@ -340,18 +318,6 @@ def expect_all(_: Recipe, coming: int) -> int:
     return coming
 
 
-def draw_templates(given: StageInput) -> Iterator[Sifted]:
-    from toolloom.pipeline.templates.expand import draw_templates as draw
-
-    yield from draw(given)
-
-
-def expand_templates(given: StageInput) -> Iterator[Sifted]:
-    from toolloom.pipeline.templates.expand import expand
-
-    yield from expand(given)
-
-
 def feed_seeds(given: StageInput) -> Iterator[Record]:
     """A seed of each sample that calls something, then one of each ToolBench solution tree.
 
@@ -366,9 +332,6 @@ def feed_seeds(given: StageInput) -> Iterator[Record]:
 
 
 def _seeds(given: StageInput) -> Iterator[Seed | Rejected]:
-    from toolloom.pipeline.dataset.instructions import seed_of
-    from toolloom.pipeline.formats.toolbench import tree_seeds
-
     plan, wanted = given.recipe.splits, given.recipe.rewrite
     samples: Iterator[JsonObject] = (sample for _, sample in given.rows.objects())
     if wanted and wanted.expanded:
@@ -378,13 +341,11 @@ def _seeds(given: StageInput) -> Iterator[Seed | Rejected]:
             yield seed
     if wanted and wanted.seeds:
         apis = (Api.model_validate(api) for _, api in given.earlier("apis").objects())
-        yield from tree_seeds(wanted.seeds, plan, given.stage, apis, given.rows.check)
+        yield from toolbench.tree_seeds(wanted.seeds, plan, given.stage, apis, given.rows.check)
 
 
 async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
     """The five levels of a seed; what cannot be one came rejected."""
-    from toolloom.agents import rewriter
-
     if isinstance(seed, Rejected):
         return Outcome((), (seed,))
     job = job_of(context, "rewritten", "rewriter", seed.id)
@@ -392,6 +353,8 @@ async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
     votes = votes_of(context.recipe)
     return await rewriter.run(seed, job, rater if votes else None, votes)
 
+
+CURATION, TEMPLATES = "toolloom.pipeline.curation", "toolloom.pipeline.templates"
 
 STAGES: tuple[Stage, ...] = (
     Stage(
@@ -432,13 +395,19 @@ STAGES: tuple[Stage, ...] = (
     Stage("queries", "query", Need, Query, word_queries, feed=feed_queries, expects=expect_needs),
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),
-    Stage("deduplicated", "", Sample, Sample, sift=drop_duplicates),
+    Stage(
+        "deduplicated",
+        "",
+        Sample,
+        Sample,
+        sift=late(f"{CURATION}.duplicates:deduplicate"),
+    ),
     Stage(
         "templates",
         "",
         Sample,
         Template,
-        sift=draw_templates,
+        sift=late(f"{TEMPLATES}.expand:draw_templates"),
         beside=True,
         when=wants_templates,
         check=check_templates,
@@ -448,7 +417,7 @@ STAGES: tuple[Stage, ...] = (
         "",
         Template,
         Sample,
-        sift=expand_templates,
+        sift=late(f"{TEMPLATES}.expand:expand"),
         beside=True,
         when=wants_templates,
     ),
@@ -457,11 +426,11 @@ STAGES: tuple[Stage, ...] = (
         "",
         Sample,
         Sample,
-        sift=drop_contaminated,
+        sift=late(f"{CURATION}.contamination:decontaminate"),
         when=has_benchmarks,
         check=check_benchmarks,
     ),
-    Stage("balanced", "", Sample, Sample, sift=cut_to_balance, when=wants_balance),
+    Stage("balanced", "", Sample, Sample, sift=balance, when=wants_balance),
     Stage(
         "rewritten",
         "rewriter",

@@ -22,6 +22,8 @@ from prefect.flows import load_flow_from_entrypoint
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.testing.utilities import prefect_test_harness
 from toolloom import flows
+from toolloom.llm import FakeServer
+from toolloom.llm.cache_admin import Stock
 from toolloom.schemas import EndpointDown, RecipeError
 
 FIELDS = {"name": "toy", "shard_size": 4, "queries": {"count": 21}, "apis": {"domains": 6}}
@@ -52,38 +54,52 @@ def told(call, *arguments, **more):
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
+def start(stages=None, **parameters):
+    return asyncio.run(flows.start(parameters, stages=stages))
+
+def change(stages=None, **made):
+    return start(stages, dataset="parts", outputs="parts", change=made).published.label
+
 with prefect_test_harness(server_startup_timeout=120):
-    made = flows.run_here(FIELDS, Path(outputs), stages=toys.STAGES)
+    made = start(toys.STAGES, recipe=FIELDS, outputs=outputs)
     one = toys.Stage("only", "query", toys.Query, toys.Query, fails,
                      feed=lambda given: iter([toys.query()]))
     file = Path("recipe.yaml")
     model = {"base_url": "https://me:pass@host/v1", "model": "m"}
     file.write_text(json.dumps({**FIELDS, "model": model}))
-    path = str(file.resolve())
-    error = told(flows.run_here, path, Path(outputs), stages=(one,), seed=9)
+    error = told(start, (one,), recipe=str(file.resolve()), outputs=outputs, seed=9)
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
-        dead = told(flows.run_here, FIELDS, Path(outputs), stages=toys.STAGES)
-    wrong = told(flows.run_here, {"nome": "toy"}, Path(outputs))
+        dead = told(start, toys.STAGES, recipe=FIELDS, outputs=outputs)
+    wrong = told(start, recipe={"nome": "toy"}, outputs=outputs)
     found = importlib.util.find_spec("toolloom.flows").origin
     loaded = load_flow_from_entrypoint(f"{found}:make_dataset")
     kept = asyncio.run(recorded(15))
     fields = {**FIELDS, "name": "parts", "splits": {"unseen": ["c1"]}}
-    flows.run_here(fields, Path("parts"), stages=toys.SPLIT_STAGES)
-    again = {"dataset": "parts", "split": "test_category", "outputs": "parts"}
-    part = asyncio.run(flows.start_from_version("regenerate", again, stages=toys.SPLIT_STAGES))
-    unknown = {**again, "split": "nope"}
-    none = told(asyncio.run, flows.start_from_version("regenerate", unknown))
+    start(toys.SPLIT_STAGES, recipe=fields, outputs="parts")
+    part = change(toys.SPLIT_STAGES, regenerate={"split": "test_category"})
+    none = told(change, regenerate={"split": "nope"})
     stages = (*toys.SPLIT_STAGES, *beside.BESIDE)
-    more = {"dataset": "parts", "outputs": "parts", "plan": {"rows": 3}}
-    levels = {**more, "plan": {"votes": 0}}
-    start = flows.start_from_version
-    added = [asyncio.run(start(name, parameters, stages=stages)).published.label
-             for name, parameters in (("expand", more), ("rewrite", levels), ("expand", more))]
-    wrong_plan = told(asyncio.run, start("expand", {**more, "plan": {"rowz": 3}}))
+    added = [change(stages, expand={"rows": 3}), change(stages, rewrite={"votes": 0}),
+             change(stages, expand={"rows": 3})]
+    wrong_plan = told(change, stages, expand={"rowz": 3})
+    with FakeServer().serve_in_thread() as fake:
+        whole = {"name": "whole", "model": {"base_url": fake.base_url, "model": "fake"},
+                 "apis": {"domains": 3, "per_domain": 2, "worlds": False}, "queries": {"count": 8},
+                 "expand": {"rows": 4}, "rewrite": {"votes": 1}}
+        end = start(recipe=whole, outputs="whole")
+        asked = sorted({row["agent"] for row in Stock(Path("whole/cache.sqlite")).rows()})
+    async def tasks():
+        async with get_client() as client:
+            return {run.name.rpartition("-")[0] for run in await client.read_task_runs(limit=200)}
+    async def all_tasks():
+        while not (names := await tasks()) >= {"rewritten", "expanded"}:
+            await asyncio.sleep(0.2)
+        return sorted(names)
     print(json.dumps({
         **kept, "wrong_plan": wrong_plan, "published": str(made.published.path), "error": error,
-        "part": part.published.label, "added": added, "none": none, "wrong": wrong, "dead": dead, "calls": calls, "run": made.summary.run,
-        "loaded": [loaded.name, sorted(loaded.parameters.properties)],
+        "part": part, "added": added, "none": none, "wrong": wrong, "dead": dead, "calls": calls,
+        "run": made.summary.run, "loaded": [loaded.name, sorted(loaded.parameters.properties)],
+        "asked": asked, "stages": asyncio.run(all_tasks()),
     }))
 """
 
@@ -117,6 +133,13 @@ def test_a_flow_run_is_named_for_its_run(seen: Any) -> None:
     """The run's id is the same on Prefect's page and in the outputs folder."""
     assert [seen["run"], "COMPLETED", 1] in seen["flows"]
     assert Path(seen["published"]).parts[-3:] == ("datasets", "toy", "1.0.0")
+
+
+def test_all_five_agents_are_asked_in_a_flow(seen: Any) -> None:
+    """By the scripted endpoint, and what expands and rewrites is a task run as well."""
+    agents = {"domain", "api", "query", "simulator", "tester", "rewriter"}
+    assert set(seen["asked"]) == agents
+    assert {"domains", "dialogues", "tested", "expanded", "rewritten"} <= {*seen["stages"]}
 
 
 def test_a_failing_shard_is_tried_once(seen: Any) -> None:

@@ -24,14 +24,16 @@ from toolloom.pipeline.progress import StageFigures, Watch
 from toolloom.pipeline.render.markdown import cell, markdown
 from toolloom.pipeline.render.section import Section, dollars
 from toolloom.pipeline.run import Made
-from toolloom.pipeline.store.run_folder import begun_with
+from toolloom.pipeline.store.run_folder import RunFolder, begun_with
 from toolloom.pipeline.store.secrets import SECRETS
-from toolloom.schemas import Recipe
+from toolloom.pipeline.store.version import find_version
+from toolloom.schemas import NothingFound, Recipe
 
 if TYPE_CHECKING:
     from toolloom.pipeline.stage import Stage
 
 SECONDS_BETWEEN_UPDATES = 3.0
+MOST_REASONS = 3  # that a message names
 MOST_BEFORE_THE_END = 99.0  # percent
 
 
@@ -111,6 +113,23 @@ def described(stages: list[StageFigures], facts: dict[str, Any]) -> str:
     """The counters and the stages, as Markdown. A card shows the first line alone."""
     lines = [f"- {cell(stage_in_words(stage))}" for stage in stages if stage.done or stage.finished]
     return "\n".join([cell(in_words(facts)), "", *(lines or ["- The run begins."])])
+
+
+def ended(made: Made, outputs: Path) -> str:
+    """What a finished run came to, as one line: the message of its flow run's state."""
+    counts, run = made.summary.counts, RunFolder(Path(made.summary.path))
+    if made.published is not None:
+        rows = "rows more" if run.recipe.regenerate else "rows"
+        first = "" if run.recipe.regenerate else "its first "
+        return f"{made.published.label}: {first}{counts.made:,} {rows}"
+    try:
+        version = find_version(outputs, run.recipe.name)
+        stays = f"{version.name} stays at {version.number}"
+    except NothingFound:
+        stays = f"{run.recipe.name} has no version yet"
+    reasons = [f"{n:,} {reason}" for reason, n in counts.reasons.items()][:MOST_REASONS]
+    why = f"{counts.rejected:,} records were rejected ({', '.join(reasons)})"
+    return f"{stays}: nothing was accepted, {why if reasons else 'none was drawn'}."
 
 
 async def publish_summary(dataset: str, message: str, made: Made) -> None:

@@ -60,7 +60,7 @@ def test_a_split_grows_from_the_command_line(outputs: Path) -> None:
     [
         "regenerate train --dataset toy --keep",
         "regenerate train --dataset toy/1.0.0 --seed 9",
-        "expand toy --no-ask",
+        "expand toy",
         "rewrite toy --votes 0",
     ],
 )

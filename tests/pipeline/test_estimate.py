@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +9,19 @@ from support.screen import shown
 from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.report import Counts, Summary
 from toolloom.pipeline.estimate import (
-    NeedShape,
-    SampledRecords,
-    StageSample,
-    Took,
+    Sampled,
     estimate,
-    flows,
     forecast,
+    through,
 )
 from toolloom.pipeline.pages.recipes import forecast_sections
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.stages import STAGES
-from toolloom.schemas import ApiSource, Brief, BudgetReached, Domain, Recipe, Usage, parse_recipe
+from toolloom.schemas import BudgetReached, Recipe, Usage, parse_recipe
 
 PRICES = {"fake": {"prompt": 1.0, "completion": 4.0}}
 QUERIES, DIALOGUES = STAGES[3:5]
-SINGLES = {"count": 40, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-SINGLE = NeedShape("", "call", "single")
 
 
 def recipe(server: FakeServer | None = None, **changes: Any) -> Recipe:
@@ -38,17 +31,22 @@ def recipe(server: FakeServer | None = None, **changes: Any) -> Recipe:
     return parse_recipe({**fields, **changes}, "a test")
 
 
-def took(kind: NeedShape, requests: int, accepted: int = 1, times: int = 4) -> list[Took]:
-    use = Usage(requests=requests, prompt_tokens=100 * requests, cost=requests / 100)
-    return [Took(kind, accepted, use)] * times
+def took(requests: list[int], accepted: list[int] | None = None, kept: float = 1.0) -> Sampled:
+    """A stage whose records took so many requests each."""
+    uses = [Usage(requests=n, prompt_tokens=100 * n, cost=n / 100) for n in requests]
+    return Sampled(
+        accepted=([], accepted or [1] * len(requests)),
+        uses=([], uses),
+        kept=kept,
+    )
 
 
-def foretold(recipe: Recipe, stages: list[Stage], sample: Mapping[str, list[Took]]) -> Any:
+def foretold(recipe: Recipe, stages: list[Stage], sample: dict[str, Sampled]) -> Any:
     empty = Counts(
         stages=(), abilities={}, scenarios={}, categories={}, apis=0, several_turns=0, use=Usage()
     )
     summary = Summary(run="r", path="p", counts=empty)
-    return forecast(recipe, stages, StageSample(sample, {}), 8, summary)
+    return forecast(recipe, stages, sample, 8, summary)
 
 
 async def test_a_forecast_is_near_what_the_run_takes(tmp_path: Path) -> None:
@@ -102,30 +100,13 @@ async def test_a_sample_keeps_to_the_budget(tmp_path: Path) -> None:
         assert server.received <= 5
 
 
-def test_kinds_are_weighted_as_the_recipe_draws_them() -> None:
-    """Not as the sample happened to have them."""
-    queries = {**SINGLES, "scenarios": {"single": 1, "parallel": 3}}
-    sample = {"queries": took(SINGLE, 1) + took(NeedShape("", "call", "parallel"), 5)}
-    (flow,) = flows(recipe(queries=queries), [QUERIES], StageSample(sample, {}))
-    assert (flow.entering, flow.use.requests) == (40, 10 * 1 + 30 * 5)
-
-
-def test_a_kind_that_is_rare_goes_by_those_like_it() -> None:
-    """By its scenario in other abilities, if the sample has enough of that."""
-    rare = took(SINGLE, 9, times=1)
-    like = took(NeedShape("", "retrieve_call", "single"), 3, times=5)
-    other = took(NeedShape("", "call", "parallel"), 50)
-    sample = StageSample({"queries": rare + like + other}, {})
-    (flow,) = flows(recipe(queries={**SINGLES, "count": 10}), [QUERIES], sample)
-    assert flow.use.requests == 10 * (9 + 5 * 3) / 6
-
-
 def test_what_a_stage_rejects_does_not_enter_the_next() -> None:
     """The share that the sample's stage accepted carries on; what settling takes is taken."""
-    half = took(SINGLE, 1) + took(SINGLE, 1, accepted=0)
-    sample = StageSample({"queries": half, "dialogues": took(SINGLE, 10)}, {"queries": 0.5})
-    asked, played = flows(recipe(queries=SINGLES), [QUERIES, DIALOGUES], sample)
-    assert (asked.accepted, played.entering, played.use.requests) == (10, 10, 100)
+    half = took([1, 1, 1, 1], accepted=[1, 0, 1, 0], kept=0.5)
+    sampled = {"queries": half, "dialogues": took([10] * 4)}
+    found = through(recipe(queries={"count": 40}), [QUERIES, DIALOGUES], sampled)
+    asked, played = found["queries"], found["dialogues"]
+    assert (asked.accepted, played.entering, played.use["requests"]) == (10, 10, 100)
 
 
 def test_sources_are_counted_as_they_are() -> None:
@@ -136,24 +117,23 @@ def test_sources_are_counted_as_they_are() -> None:
         "per_domain": 2,
         "worlds": False,
     }
-    domains, apis = (STAGES[0], STAGES[2])
-    sample = {
-        "domains": took(NeedShape(Brief.__name__), 1, times=3),
-        "apis": took(NeedShape(ApiSource.__name__), 0, 50, 2)
-        + took(NeedShape(Domain.__name__), 2, 2, 3),
-    }
+    apis = took([2, 2, 2], accepted=[2, 2, 2])
+    sources = took([0, 0], accepted=[50, 50])
+    apis.fed, apis.accepted[0][:], apis.uses[0][:] = [2, 3], sources.accepted[1], sources.uses[1]
     chosen = recipe(apis=plan)
-    named, designed = flows(chosen, [domains, apis], StageSample(sample, {}))
+    sampled = {"domains": took([1] * 3, accepted=[3] * 3), "apis": apis}
+    found = through(chosen, [STAGES[0], STAGES[2]], sampled)
+    named, designed = found["domains"], found["apis"]
     assert designed.entering == 2 + named.accepted
     assert designed.accepted == 100 + 2 * named.accepted
-    assert designed.use.requests == 2 * named.accepted
+    assert designed.use["requests"] == 2 * named.accepted
 
 
 def test_the_range_is_as_wide_as_the_sample_differs() -> None:
     """Equal records leave no doubt; different ones do."""
-    sure = foretold(recipe(queries=SINGLES), [QUERIES], {"queries": took(SINGLE, 2)})
+    sure = foretold(recipe(queries={"count": 40}), [QUERIES], {"queries": took([2] * 8)})
     unsure = foretold(
-        recipe(queries=SINGLES), [QUERIES], {"queries": took(SINGLE, 1) + took(SINGLE, 3)}
+        recipe(queries={"count": 40}), [QUERIES], {"queries": took([1] * 4 + [3] * 4)}
     )
     assert sure.low == sure.expected == sure.high
     assert unsure.expected.use.requests == sure.expected.use.requests == 80
@@ -170,30 +150,14 @@ def test_the_range_is_as_wide_as_the_sample_differs() -> None:
 )
 def test_a_forecast_says_whether_the_budget_suffices(limit: int, words: str) -> None:
     """By the range, not by the expected number alone."""
-    chosen = recipe(queries=SINGLES, budget={"max_requests": limit})
-    made = foretold(chosen, [QUERIES], {"queries": took(SINGLE, 1) + took(SINGLE, 3)})
+    chosen = recipe(queries={"count": 40}, budget={"max_requests": limit})
+    made = foretold(chosen, [QUERIES], {"queries": took([1] * 4 + [3] * 4)})
     assert words in shown(forecast_sections(made))
 
 
 def test_a_stage_that_the_sample_did_not_reach_is_told() -> None:
     """Its share cannot be known, so the numbers are too low."""
-    sample = {"queries": took(SINGLE, 1, accepted=0), "dialogues": []}
-    made = foretold(recipe(queries=SINGLES), [QUERIES, DIALOGUES], sample)
+    sample = {"queries": took([1] * 4, accepted=[0] * 4), "dialogues": Sampled()}
+    made = foretold(recipe(queries={"count": 40}), [QUERIES, DIALOGUES], sample)
     assert made.unseen == ("dialogues",)
     assert "No record of the sample reached dialogues" in shown(forecast_sections(made))
-
-
-def test_what_is_gathered_grows_with_what_it_comes_of() -> None:
-    """Templates and seeds with the rows; needs with the APIs that are left; trees not at all."""
-    need = NeedShape(ability="call", scenario="single")
-    kinds = Counter(
-        {NeedShape("Template"): 6, NeedShape("Seed"): 3, need: 8, NeedShape("ToolBench"): 50}
-    )
-    whole = SampledRecords(rows=6, apis=16, kinds=kinds).whole(rows=60, apis=160)
-    assert (whole[NeedShape("Template")], whole[NeedShape("Seed")]) == (60, 30)
-    assert whole[NeedShape("ToolBench")] == 50
-    assert whole[need] == pytest.approx(80)  # as many rows for each API as in the sample
-    more = SampledRecords(rows=6, apis=16, kinds=kinds).whole(rows=120, apis=160)
-    assert more[need] == pytest.approx(40)
-    none = SampledRecords(rows=0, apis=16, kinds=Counter({need: 16})).whole(rows=0, apis=160)
-    assert none[need] == 160

@@ -289,8 +289,10 @@ def test_growth_plays_in_the_worlds_of_its_version(tmp_path: Path) -> None:
         path.unlink()
     made = run_recipe(plan_regeneration(tmp_path, "small", "train", keep=True), tmp_path)
     assert made.published and verify(made.published.path).good
+    had = sum(1 for _ in made.published.version.rows("samples", "train"))
     again = run_recipe(plan_regeneration(tmp_path, "small", "train"), tmp_path)
     assert again.published and verify(again.published.path).good
+    assert sum(1 for _ in again.published.version.rows("samples", "train")) <= had
 
 
 def test_rows_of_scripts_played_again_are_environments_too(outputs: Path, tmp_path: Path) -> None:

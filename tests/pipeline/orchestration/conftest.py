@@ -9,7 +9,7 @@ import pytest
 from support import prefect_loopback
 from support.prefect_loopback import RECIPE, Served
 from support.processes import TOOLLOOM
-from support.waiting import PATIENCE, wait_for
+from support.waiting import PATIENCE
 
 from toolloom.llm import FakeServer
 
@@ -39,9 +39,8 @@ def served(
     command = [*TOOLLOOM, "serve", recipe, "--outputs", "out"]
     process = prefect_server.start(*command, log=log, cwd=folder)
     try:
-        wait_for(lambda: "Ctrl-C ends this" in log.read_text(), "it is served")
-        found = prefect_server.deployment("served")
-        assert found
+        found = prefect_loopback.look(lambda: prefect_server.deployment("served"), "it is served")
+        assert "Ctrl-C ends this" in log.read_text()
         yield Served(prefect_server, found["id"], folder / "out")
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +14,6 @@ from support.waiting import PATIENCE
 
 from toolloom.llm import FakeServer
 from toolloom.llm.scripted import ScriptedFailure, improvise
-from toolloom.pipeline.orchestration.growth import FlowClaim, read_claim, write_claim
-from toolloom.pipeline.store.locks import hold_dataset
 
 
 def accepted(served: Served, run: str) -> dict[str, Any]:
@@ -43,7 +37,6 @@ def test_the_form_has_descriptions_and_defaults(served: Served) -> None:
         "split": "train",
         "engine": "prefect",
         "address": "",
-        "unfinished": False,
     }
     assert Path(found["parameters"]["recipe"]).is_absolute()
     assert found["parameters"]["outputs"] == str(served.outputs)
@@ -65,30 +58,6 @@ def test_each_run_adds_a_version(served: Served, fake: FakeServer, tmp_path: Pat
     assert (served.outputs / "datasets/grown/1.1.0").as_uri() in shown["markdown"]["data"]
     assert shown["progress"]["data"] == 100.0
     assert "- tested: " in shown["progress"]["description"]
-    assert not (served.outputs / "datasets/grown/growing.json").exists()
-
-
-@pytest.mark.slow
-def test_it_runs_by_its_schedule(served: Served, fake: FakeServer, tmp_path: Path) -> None:
-    """The server starts a run when it is due; its name tells when that was."""
-    recipe = write_recipe(tmp_path, fake, "nightly")
-    before = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=27)
-    schedule = {"interval": 30, "anchor_date": before.isoformat()}
-    given = {"schedule": schedule, "active": True, "parameters": {"recipe": str(recipe)}}
-    path = f"deployments/{served.id}/schedules"
-    (added,) = served.server.request("POST", path, [given])
-
-    def due_run() -> dict[str, Any] | None:
-        runs = [r for r in served.server.runs(served.id) if r["auto_scheduled"]]
-        return next((r for r in runs if r["state_name"] == "Completed"), None)
-
-    try:
-        found = prefect_loopback.look(due_run, "the scheduled run ends")
-    finally:
-        served.server.request("DELETE", f"{path}/{added['id']}")
-    when = dt.datetime.fromisoformat(found["expected_start_time"])
-    assert found["name"] == f"nightly grows, {when:%Y-%m-%d %H:%M} UTC"
-    assert "1.0.0" in served.versions("nightly")
 
 
 @pytest.mark.slow
@@ -111,7 +80,7 @@ def test_a_dataset_never_grows_twice_at_once(served: Served, tmp_path: Path) -> 
         )
         go.set()
         assert len(runs) == 1
-        assert "“twice grows, " in runs[0]["state"]["message"]
+        assert "another process is working on its next version" in runs[0]["state"]["message"]
         for run in (one, other):
             accepted(served, run)
         assert fake.repeats == 0
@@ -181,103 +150,3 @@ def test_an_endpoint_that_repeats_the_key_tells_nobody(served: Served, tmp_path:
     assert any("[key]" in line for line in served.server.logs(run["id"]))
     assert "[key]" in served.server.everything()
     assert KEY not in served.server.everything()
-
-
-REVIVE = """
-import asyncio, sys
-from prefect.client.orchestration import get_client
-from toolloom.pipeline.orchestration import growth
-
-async def main():
-    growth.STARTING = 0.0
-    async with get_client() as client:
-        print(await growth.revive(client, sys.argv[1]))
-
-asyncio.run(main())
-"""
-
-
-def revive_at_once(served: Served) -> None:
-    """As `toolloom serve` does once a minute, but for runs of any age."""
-    command = [sys.executable, "-c", REVIVE, served.id]
-    environment = served.server.environment
-    found = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    assert found.stdout != "[]\n"
-
-
-@pytest.mark.slow
-def test_killed_beside_its_work(served: Served, fake: FakeServer, tmp_path: Path) -> None:
-    """One killed before its claim is started again; one killed after publishing tells that."""
-    server, recipe = served.server, write_recipe(tmp_path, fake, "beside")
-    early = server.run(served.id, state="RUNNING", recipe=str(recipe))
-    revive_at_once(served)
-    assert server.flow_run(early)["id"] == early
-    assert accepted(served, early)["state"]["message"].startswith("beside/1.0.0: its first ")
-    late = server.run(served.id, state="RUNNING", recipe=str(recipe))
-    (made,) = served.outputs.glob("runs/beside-*")
-    claim = FlowClaim(flow_run=late, name="the late one", run=made.name)
-    write_claim(served.outputs, "beside", claim)
-    looks = accepted(served, served.grow(recipe, unfinished=True))
-    assert looks["state"]["message"] == "“the late one” was killed at its work and goes on with it."
-    assert accepted(served, late)["state"]["message"].startswith("beside/1.0.0: its first ")
-    assert served.versions("beside") == ["1.0.0"]
-    assert read_claim(served.outputs, "beside") is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("state", "attempt"), [("PENDING", 1), ("RUNNING", 0)])
-def test_a_killed_run_is_scheduled_again_only_once(
-    served: Served, fake: FakeServer, tmp_path: Path, state: str, attempt: int
-) -> None:
-    """The next run that finds its claim leaves it to begin, and does not call it killed again: nor
-    if it has begun since, and not claimed the dataset yet."""
-    server, name = served.server, f"once-{state.lower()}"
-    recipe = write_recipe(tmp_path, fake, name)
-    killed = server.run(served.id, state=state, recipe=str(recipe))
-    claim = FlowClaim(flow_run=killed, name="the killed one", run="", attempt=attempt)
-    write_claim(served.outputs, name, claim)
-    next_one = accepted(served, served.grow(recipe))
-    assert next_one["state"]["message"].startswith("“the killed one” was killed at its work")
-    assert server.flow_run(killed)["state_type"] == state
-    revive_at_once(served)
-    assert accepted(served, killed)["state"]["message"].startswith(f"{name}/1.0.0: its first ")
-    assert served.versions(name) == ["1.0.0"]
-
-
-def at_its_work(served: Served, run: str) -> None:
-    """Wait until a flow run has begun, and has found its dataset held."""
-    prefect_loopback.look(lambda: served.server.flow_run(run)["state_name"] == "Running", "it runs")
-    time.sleep(3)
-
-
-def test_who_only_looks_keeps_no_run_from_its_work(
-    served: Served, fake: FakeServer, tmp_path: Path
-) -> None:
-    """A process that looks after killed runs holds the dataset for a moment, and claims nothing: it
-    is waited for."""
-    recipe = write_recipe(tmp_path, fake, "looked")
-    with hold_dataset(served.outputs, "looked"):
-        run = served.grow(recipe)
-        at_its_work(served, run)
-        assert served.server.flow_run(run)["state_name"] == "Running"
-    assert accepted(served, run)["state"]["message"].startswith("looked/1.0.0: its first ")
-
-
-def test_two_processes_of_one_flow_run_make_one_version(
-    served: Served, fake: FakeServer, tmp_path: Path
-) -> None:
-    """One that was slow to begin was begun again: the second waits for the first, and repeats how
-    it ended."""
-    recipe = write_recipe(tmp_path, fake, "doubled")
-    with hold_dataset(served.outputs, "doubled"):
-        run = served.grow(recipe)
-        claim = FlowClaim(flow_run=run, name="the first process", attempt=1)
-        write_claim(served.outputs, "doubled", claim)
-        at_its_work(served, run)
-        ended = {"type": "COMPLETED", "name": "Completed", "message": "doubled/7.0.0"}
-        served.server.ask(f"flow_runs/{run}/set_state", state=ended, force=True)
-        (served.outputs / "datasets/doubled/growing.json").unlink()
-    another = accepted(served, served.grow(recipe))  # so that the second has had its time
-    assert another["state"]["message"].startswith("doubled/1.0.0: its first ")
-    assert accepted(served, run)["state"]["message"] == "doubled/7.0.0"
-    assert served.versions("doubled") == ["1.0.0"]

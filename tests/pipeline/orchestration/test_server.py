@@ -21,10 +21,9 @@ def test_a_killed_run_leaves_no_process(tmp_path: Path) -> None:
         recipe = write_recipe(tmp_path, fake, "killed")
         home = tmp_path / "home"
         unset = {name: v for name, v in os.environ.items() if name != "PREFECT_API_URL"}
-        # Port 9: of a server that may run on this machine the test wants nothing.
-        environment = {**unset, "PREFECT_HOME": str(home), "PREFECT_SERVER_API_PORT": "9"}
+        environment = {**unset, "PREFECT_HOME": str(home)}
         with subprocess.Popen(
-            [*TOOLLOOM, "run", recipe, "-o", tmp_path / "outputs"],
+            [*TOOLLOOM, "run", recipe, "--engine", "prefect", "-o", tmp_path / "outputs"],
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

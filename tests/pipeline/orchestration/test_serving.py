@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
-from uuid import UUID, uuid4
 
 import pytest
-from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from support.processes import TOOLLOOM
 
-from toolloom.pipeline.orchestration import serving
 from toolloom.pipeline.orchestration.serving import Deployment, check_server
 from toolloom.schemas import RecipeError, ToolloomError
 
@@ -69,35 +64,3 @@ async def test_an_address_that_is_none_is_told_before_the_server_is_blamed() -> 
         pytest.raises(ToolloomError, match="begins with http://"),
     ):
         await check_server()
-
-
-async def test_a_server_that_fails_while_it_comes_back_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It answers, fails at what comes first, and answers again: the schedule goes on."""
-    deployment, told, found = Deployment("toy", {}, None, "UTC"), list[str](), uuid4()
-    registered = iter([found, ConnectionError("not yet"), found])
-
-    async def nothing(*_: Any) -> None: ...
-
-    async def to_do() -> None: ...
-
-    async def register(*_: Any) -> UUID:
-        answer = next(registered)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    async def until_stopped(runner: Any, stop: asyncio.Event, *_: Any) -> None:
-        if not next(lost):
-            stop.set()
-
-    lost = iter([True, False])
-    for name in ("check_server", "_revive", "_until_back", "_pause"):
-        monkeypatch.setattr(serving, name, nothing)
-    monkeypatch.setattr(serving, "_until_stopped", until_stopped)
-    monkeypatch.setattr(Deployment, "_register", register)
-    await deployment.serve(flow(to_do), told.append)
-    assert next(registered, None) is None
-    assert told.count(serving.LOST) == 2
-    assert [line.startswith("Deployed ") for line in told].count(True) == 2
