@@ -58,6 +58,13 @@ def twins(home: Path) -> None:
     use("library.yaml", "other.yaml")(home)
 
 
+def shared(home: Path) -> None:
+    """Another world with the same tool and operations."""
+    twins(home)
+    other = home / "other.yaml"
+    other.write_text(other.read_text().replace("world: library", "world: other"))
+
+
 def bomb(home: Path) -> None:
     levels = "".join(f"a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]\n" for n in range(1, 9))
     (home / "library.yaml").write_text(f"world: library\na0: &a0 [x]\n{levels}")
@@ -101,6 +108,7 @@ MISTAKES: list[tuple[str, Callable[[Path], object], str]] = [
         "worlds: nothing can be drawn in library: no state meets a script",
     ),
     ("two of one name", twins, "worlds.use: two of the worlds are called 'library': rename one."),
+    ("one operation in two worlds", shared, "library and other both have the operation Library/"),
     ("bomb", bomb, "library.yaml: line 2: `&a0`: anchors and aliases are not read."),
     (
         "a million rows",
