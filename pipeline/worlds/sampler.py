@@ -26,10 +26,16 @@ from toolloom.pipeline.sampling.needs import Distractors
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.library import briefing, scripts_of, written_by_model
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
-from toolloom.pipeline.worlds.scripts import MadeCall, Play, WorldScript, play_in
+from toolloom.pipeline.worlds.scripts import (
+    MadeCall,
+    Play,
+    WorldScript,
+    play_in,
+    scenario_of,
+    story,
+)
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.pipeline.worlds.tasks import Task, tasks
-from toolloom.pipeline.worlds.telling import scenario_of, story
 from toolloom.pipeline.worlds.wants import play_of
 from toolloom.schemas import (
     Ability,
