@@ -35,7 +35,10 @@ def problem(**fields: Any) -> str:
         ({"queries": {"abilities": {"call": 0}}}, "one must be above 0"),
         ({"tester": {"votes": 2}}, "tester.votes: must be odd, so that there is a majority, or 0"),
         ({"name": "My Set"}, "name: String should match pattern"),
-        ({"model": {"base_url": "localhost:8000"}}, "must be `local` or begin with http://"),
+        (
+            {"model": {"base_url": "localhost:8000"}},
+            "must be `local`, `scripted`, or begin with http://",
+        ),
     ],
 )
 def test_each_mistake_is_named_with_its_place(fields: dict[str, Any], message: str) -> None:
