@@ -82,7 +82,7 @@ async def test_a_second_forecast_costs_nothing(tmp_path: Path) -> None:
 async def test_batches_are_forecast_without_waiting_for_one(tmp_path: Path) -> None:
     """The sample is asked directly; the forecast is at the price of batches."""
     half = {"fake": {**PRICES["fake"], "batch_prompt": 0.5, "batch_completion": 2.0}}
-    async with FakeServer(batches=None) as server:
+    async with FakeServer() as server:
         plain = await estimate(recipe(server), 4, outputs=tmp_path)
         asked = server.received
         batched = {"base_url": server.base_url, "model": "fake", "mode": "batch"}

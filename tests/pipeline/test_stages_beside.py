@@ -52,14 +52,15 @@ def test_a_stage_reads_the_rows_and_not_what_stands_beside() -> None:
 def test_files_that_are_not_there_are_told_at_the_start(tmp_path: Path) -> None:
     """Before anything is asked: templates, solution trees and the rows' benchmarks."""
     gone = str(tmp_path / "gone")
+    capable = {"base_url": "http://127.0.0.1:9/v1", "model": "large"}
     for field, fields in (
         (r"expand\.templates", {"expand": {"templates": [gone]}}),
-        (r"rewrite\.seeds", {"rewrite": {"seeds": [gone]}}),
+        (r"rewrite\.seeds", {"model": capable, "rewrite": {"seeds": [gone]}}),
         (r"curation\.against", {"expand": {}, "curation": {"against": [gone]}}),
     ):
         with pytest.raises(RecipeError, match=field):
             check(BESIDE, toys.recipe(**fields))
-    check(BESIDE, toys.recipe(**BOTH))
+    check(BESIDE, toys.recipe(model=capable, **BOTH))
 
 
 async def test_what_a_stage_that_gathers_is_given(tmp_path: Path) -> None:
