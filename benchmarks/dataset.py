@@ -44,13 +44,13 @@ from measure import COSTS, Json, alone, answer, in_turns, memory, show
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.curation.duplicates import deduplicate
 from toolloom.pipeline.curation.parts import folded, instruction, jaccard, text_parts
+from toolloom.pipeline.dataset.configs import SAMPLES, SFT, samples_row, sft_row
 from toolloom.pipeline.dataset.publish import publish, sha256
-from toolloom.pipeline.dataset.rows import CONFIGS, SAMPLES, SFT, samples_row, sft_row
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.stage import StageInput, nothing_of
 from toolloom.pipeline.store.files import Rows, read_objects, read_records, record_line, write_lines
+from toolloom.pipeline.store.parquet import VersionWriter
 from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder
-from toolloom.pipeline.store.tables import VersionWriter
 from toolloom.pipeline.templates.expand import expand
 from toolloom.pipeline.templates.filling import MARK
 from toolloom.pipeline.templates.mine import SeenValues, mine
@@ -362,7 +362,7 @@ def by_expand(folder: Path, rows: int) -> Json:
     )
     write_lines(folder / "expanded.jsonl", (x for x in expand(of) if isinstance(x, bytes)))
     count = 0
-    with VersionWriter(folder / "tables", CONFIGS) as tables:
+    with VersionWriter(folder / "tables") as tables:
         for row in read_objects(folder / "expanded.jsonl"):
             count += 1
             for config in (SFT, SAMPLES):

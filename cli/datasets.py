@@ -235,22 +235,24 @@ def push(
 
     Example: `toolloom push quickstart latest me/quickstart`
     """
-    from toolloom.pipeline.dataset import push as pushing
-    from toolloom.pipeline.dataset.push import Load
-    from toolloom.pipeline.pages.sections import pushed_lines, sending
-    from toolloom.pipeline.render.terminal import Ticking
+    from toolloom.pipeline.dataset import hub
     from toolloom.pipeline.store.version import find_version
 
     # Otherwise it asks the Hub, beside all else, by which programs it may be run.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     found = find_version(outputs, f"{name}/{version}")
-    token = pushing.login()
+    token = hub.login()
     SECRETS.learn([token])
-    load = Load()
-    with Ticking(console_on(sys.stderr), lambda seconds: sending(load, seconds)):
-        pushed = pushing.push(found, repo, token, public=public, load=load)
-    for line in pushed_lines(found, pushed):
-        say(line)
+    pushed = hub.push(found, repo, token, public=public)
+    kind, commit = "private" if pushed.private else "public", pushed.commit[:12]
+    say(f"{found.label} is at {pushed.url} ({kind}), tag {found.number}.")
+    if pushed.committed:
+        say(f"Commit {commit} holds its files.")
+    elif pushed.tagged:
+        say(f"The commit {commit} was there already; only its tag was missing.")
+    else:
+        say(f"The Hub already has it, as commit {commit}: nothing was sent.")
+    say(pushed.load_line)
 
 
 def sync(

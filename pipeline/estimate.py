@@ -19,7 +19,7 @@ from statistics import fmean, pvariance
 from pydantic import Field
 
 from toolloom.llm.cache import address
-from toolloom.pipeline.dataset.report import Summary
+from toolloom.pipeline.dataset.run_report import Summary
 from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.run import run, standard_stages
 from toolloom.pipeline.stage import Context, Stage, StageInput, planned, use_of

@@ -24,8 +24,7 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from toolloom.pipeline.curation.parts import compared
-from toolloom.pipeline.dataset.build import is_tried_again
-from toolloom.pipeline.dataset.publish import came_to_nothing
+from toolloom.pipeline.dataset.publish import came_to_nothing, is_tried_again
 from toolloom.pipeline.stage import Stage, StageInput
 from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines
 from toolloom.pipeline.store.locks import hold_dataset

@@ -30,7 +30,7 @@ from toolloom.llm.cache import address
 from toolloom.llm.client import Stats
 from toolloom.llm.log import WORK, Work
 from toolloom.pipeline.dataset.publish import Published, publish
-from toolloom.pipeline.dataset.report import Summary, summarise
+from toolloom.pipeline.dataset.run_report import Summary, summarise
 from toolloom.pipeline.growth import begin
 from toolloom.pipeline.progress import Progress, Silent
 from toolloom.pipeline.shard import Cluster, Engine

@@ -27,7 +27,7 @@ from toolloom.pipeline.apis.sources import (
 )
 from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.balance import balance
-from toolloom.pipeline.dataset.instructions import seed_of
+from toolloom.pipeline.dataset.planning import seed_of
 from toolloom.pipeline.formats import toolbench
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for

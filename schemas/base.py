@@ -8,6 +8,9 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+# Of the files of versions and runs: raised when they change so that older readers fail.
+LAYOUT = 3
+
 # A JSON Schema or any other JSON object. pydantic's own JsonValue re-validates deep trees
 # on every construction; the checks validate these objects where it matters.
 JsonObject: TypeAlias = dict[str, Any]

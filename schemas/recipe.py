@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from toolloom.schemas.api import ApiSource
-from toolloom.schemas.base import JsonObject, Record, digest
+from toolloom.schemas.base import LAYOUT, JsonObject, Record, digest
 from toolloom.schemas.endpoint import (
     EXECUTION,
     NO_MODEL,
@@ -223,7 +223,7 @@ class Recipe(Record):
     @property
     def run_id(self) -> str:
         """Name and hash of the recipe's identity: the same recipe goes on with the same run."""
-        return f"{self.name}-{digest(self.identity, 8)}"
+        return f"{self.name}-{digest([LAYOUT, self.identity], 8)}"
 
 
 def public_recipe(recipe: Recipe) -> JsonObject:

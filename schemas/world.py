@@ -20,6 +20,11 @@ class World(Record):
     category: str = Field(description="Category of its operations as APIs.")
     tool: str = Field(description="Tool (service) that its operations belong to.")
     about: str = Field(description="What it is, in a sentence.")
+    licence: str = Field(
+        default="",
+        exclude_if=lambda value: not value,
+        description="SPDX identifier, where known: of the worlds that ship.",
+    )
     spec: JsonObject = Field(description="The world as its interpreter takes it.")
     scripts: tuple[JsonObject, ...] = Field(default=(), description="Its scripts, as written.")
     text: str = Field(

@@ -203,7 +203,7 @@ def test_a_record_passes_few_files(record_trace: Trace) -> None:
     published = next(segment for segment in record_trace.segments if segment.name == "publish")
     assert len(record_trace.total().files) <= RECORD_FILES
     assert len(published.rooms) <= PUBLISH_ROOMS
-    assert any(file.endswith("tables.py") for file in published.files)
+    assert any(file.endswith("parquet.py") for file in published.files)
 
 
 def test_a_request_passes_few_files(request_trace: Trace) -> None:

@@ -6,15 +6,20 @@ Rows are read one at a time; of each a hash of its id and one of its content sta
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice
-from typing import Literal
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from toolloom.pipeline.dataset.figures import Pair, subtracted
 from toolloom.pipeline.store.version import PARTS, Version
 from toolloom.schemas import JsonObject, Record, Sample, Split, StoreError, canonical
+
+DIMENSIONS = ("abilities", "scenarios", "categories", "calls", "reasons")
+"""What of a split's figures a diff shows."""
+
+Pair: TypeAlias = tuple[int, int]
+"""A count before and after."""
 
 
 class SplitDiff(Record):
@@ -58,122 +63,101 @@ class Diff(Record):
 
 def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
     """Compare two versions; `keep` examples of each kind. Raises StoreError for damaged files."""
-    splits = [s for s in Split if s in before.splits("samples") or s in after.splits("samples")]
-    rows, examples = [], {kind: list[Example]() for kind in ("added", "removed", "changed")}
-    for split in splits:
-        if _hashes(before, split) == _hashes(after, split):
-            # Equal files hold equal rows: they need not be read.
-            count = before.manifest["configs"]["samples"][split]["rows"]
-            rows.append(SplitDiff(split=split, before=count, after=count, same=count))
-        else:
-            old, new = (_contents(version, split) for version in (before, after))
-            diff, ids = _compared(split, dict(old), new, pairs=True)
-            rows.append(diff)
-            for example in _examples(before, after, split, ids, examples, keep):
-                examples[example.kind].append(example)
+    rows: dict[str, list[SplitDiff]] = {"samples": [], "instructions": []}
+    examples: dict[str, list[Example]] = {"added": [], "removed": [], "changed": []}
+    for config, found in rows.items():
+        for split in Split:
+            if split in before.splits(config) or split in after.splits(config):
+                diff, ids = _compared(config, split, before, after)
+                found.append(diff)
+                if config == "samples":
+                    for kind, wanted in ids.items():
+                        left = keep - len(examples[kind])
+                        examples[kind] += _examples(kind, split, wanted, left, before, after)
+    old, new = before.told("splits"), after.told("splits")
     return Diff(
         before=before.label,
         after=after.label,
-        rows=tuple(rows),
-        instructions=tuple(_instructions(before, after)),
-        figures=subtracted(before.told("splits"), after.told("splits")),
-        examples=tuple(chain.from_iterable(examples.values())),
+        rows=tuple(rows["samples"]),
+        instructions=tuple(rows["instructions"]),
+        figures={
+            split: {
+                name: _beside(name, *(one.get(split, {}).get(name, {}) for one in (old, new)))
+                for name in DIMENSIONS
+            }
+            for split in {**old, **new}
+        },
+        examples=tuple(example for kind in examples.values() for example in kind),
     )
 
 
-def _hashes(version: Version, split: str) -> list[str]:
-    table = version.manifest["configs"].get("samples", {}).get(split, {"files": {}})
-    return [file["sha256"] for file in table["files"].values()]
-
-
-def _contents(version: Version, split: str) -> Iterator[tuple[bytes, bytes]]:
-    """Hashes of each sample's id and of what it says: words, calls, APIs and flags, not who made
-    it."""
-    for row in version.rows("samples", split):
-        dialogue = version.parsed(row, "dialogue")
-        query = {k: v for k, v in dialogue["query"].items() if k not in ("id", "provenance")}
-        content = [query, dialogue["messages"], version.parsed(row, "flags")]
+def _contents(version: Version, config: str, split: str) -> Iterator[tuple[bytes, bytes]]:
+    """Hashes of each row's id and of what it says: words, calls, APIs, not who made it."""
+    names = ("instruction", "category_tags", "tool_tags", "api_tags", "path", "ratings")
+    for row in version.rows(config, split):
+        if config == "samples":
+            dialogue = version.parsed(row, "dialogue")
+            query = {k: v for k, v in dialogue["query"].items() if k not in ("id", "provenance")}
+            content = [query, dialogue["messages"], version.parsed(row, "flags")]
+        else:
+            content = [row[name] for name in names]
         yield _hash(row["id"]), _hash(canonical(content))
 
 
 def _compared(
-    split: str, old: dict[bytes, bytes], new: Iterable[tuple[bytes, bytes]], pairs: bool = False
+    config: str, split: Split, before: Version, after: Version
 ) -> tuple[SplitDiff, dict[str, set[bytes]]]:
-    """Hashes of ids and contents, compared; and the hashes of ids by kind of difference.
-
-    `pairs`: rows of equal content under different ids are counted as renamed, and no difference.
-    """
-    count, same, changed = len(old), 0, set[bytes]()
-    fresh: dict[bytes, bytes] = {}
-    for name, content in new:
-        earlier = old.pop(name, None)
-        if earlier is None:
-            fresh[name] = content
-        elif earlier == content:
-            same += 1
-        else:
-            changed.add(name)
-    places: dict[bytes, list[bytes]] = {}
-    for name, content in old.items() if pairs else ():
-        places.setdefault(content, []).append(name)
+    """The rows of both, and the hashes of ids by kind of difference. Samples of equal content under
+    different ids are counted as renamed, and no difference."""
+    tables = [one.manifest["configs"].get(config, {}).get(split, {}) for one in (before, after)]
+    old_files, new_files = ([f["sha256"] for f in t.get("files", {}).values()] for t in tables)
+    if old_files == new_files:  # equal files hold equal rows: they need not be read
+        count = tables[0]["rows"]
+        return SplitDiff(split=split, before=count, after=count, same=count), {}
+    old = dict(_contents(before, config, split))
+    new = dict(_contents(after, config, split))
+    same = {name for name in old.keys() & new.keys() if old[name] == new[name]}
+    changed = (old.keys() & new.keys()) - same
+    removed, added = old.keys() - new.keys(), new.keys() - old.keys()
+    places: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    for name in old if config == "samples" else ():
+        if name in removed:
+            places[old[name]].append(name)
     renamed = 0
-    for name, content in list(fresh.items()):
-        if places.get(content):
-            del old[places[content].pop()], fresh[name]
+    for name in [name for name in new if name in added and places.get(new[name])]:
+        if places[new[name]]:
+            removed.remove(places[new[name]].pop())
+            added.remove(name)
             renamed += 1
     diff = SplitDiff(
         split=split,
-        before=count,
-        after=same + len(changed) + renamed + len(fresh),
-        same=same,
+        before=len(old),
+        after=len(new),
+        same=len(same),
         renamed=renamed,
         changed=len(changed),
-        removed=len(old),
-        added=len(fresh),
+        removed=len(removed),
+        added=len(added),
     )
-    return diff, {"added": {*fresh}, "removed": {*old}, "changed": changed}
-
-
-def _instructions(before: Version, after: Version) -> Iterator[SplitDiff]:
-    """The instructions of each split that has any, by id: what each tells, not who made it."""
-    names = ("instruction", "category_tags", "tool_tags", "api_tags", "path", "ratings")
-    for split in Split:
-        old, new = (
-            {
-                _hash(row["id"]): _hash(canonical([row[name] for name in names]))
-                for row in version.rows("instructions", split)
-            }
-            for version in (before, after)
-        )
-        if old or new:
-            yield _compared(split, old, new.items())[0]
+    return diff, {"added": added, "removed": removed, "changed": changed}
 
 
 def _examples(
-    before: Version,
-    after: Version,
-    split: str,
-    ids: Mapping[str, set[bytes]],
-    known: Mapping[str, list[Example]],
-    keep: int,
+    kind: str, split: str, names: set[bytes], count: int, before: Version, after: Version
 ) -> Iterator[Example]:
-    """Read the rows again for the first ones of each kind, as far as more are wanted."""
-    left = {kind: keep - len(examples) for kind, examples in known.items()}
-    changed = {row["id"]: row for row in _first(after, split, ids["changed"], left["changed"])}
-    for row in _first(before, split, {_hash(name) for name in changed}, len(changed)):
-        both = {"before": _sample(before, row), "after": _sample(after, changed[row["id"]])}
-        yield Example(kind="changed", split=split, id=row["id"], **both)
-    for row in _first(after, split, ids["added"], left["added"]):
-        yield Example(kind="added", split=split, id=row["id"], after=_sample(after, row))
-    for row in _first(before, split, ids["removed"], left["removed"]):
-        yield Example(kind="removed", split=split, id=row["id"], before=_sample(before, row))
-
-
-def _first(version: Version, split: str, names: set[bytes], count: int) -> Iterator[JsonObject]:
-    """The first `count` rows with these ids."""
-    if names and count > 0:
-        rows = (row for row in version.rows("samples", split) if _hash(row["id"]) in names)
-        yield from islice(rows, min(count, len(names)))
+    """Read the rows again for the first ones of a kind, as far as more are wanted."""
+    wanted: list[str] = []
+    found: dict[str, dict[str, JsonObject]] = {"before": {}, "after": {}}
+    for side, version in (("after", after), ("before", before)):
+        if count <= 0 or not names or kind == ("removed" if side == "after" else "added"):
+            continue
+        for row in version.rows("samples", split):
+            if _hash(row["id"]) in names and (row["id"] in wanted or len(wanted) < count):
+                wanted += [row["id"]] if row["id"] not in wanted else []
+                found[side][row["id"]] = _sample(version, row)
+    for name in wanted:
+        sides = {side: rows[name] for side, rows in found.items() if name in rows}
+        yield Example.model_validate({"kind": kind, "split": split, "id": name, **sides})
 
 
 def _sample(version: Version, row: JsonObject) -> JsonObject:
@@ -187,3 +171,20 @@ def _sample(version: Version, row: JsonObject) -> JsonObject:
 
 def _hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
+
+
+def _beside(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, Pair]:
+    values = [*dict.fromkeys((*old, *new))]
+    if name == "calls":  # numbers, as text
+        values.sort(key=lambda value: (len(value), value))
+    return {value: (old.get(value, 0), new.get(value, 0)) for value in values}
+
+
+def summed(figures: Mapping[str, Mapping[str, Mapping[str, Pair]]], name: str) -> dict[str, Pair]:
+    """A dimension's counts over all splits."""
+    sums: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+    for dimensions in figures.values():
+        for value, pair in dimensions.get(name, {}).items():
+            for total, count in zip(sums, pair, strict=True):
+                total[value] += count
+    return _beside(name, *sums)

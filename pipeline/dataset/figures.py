@@ -1,29 +1,29 @@
-"""The figures of a version: one fold over the rows of its tables.
+"""The figures of a version: one fold over its finished tables, `describe`.
 
-Publishing folds the rows as it writes them and keeps what comes out in the manifest; verification
-folds what it reads and compares; card, `diff`, screens and pages show what the manifest has. What
-no table can tell, such as what a run was refused or paid, is counted from the run's stage files
-(`report.py`).
+Publishing keeps what comes of it in the manifest, verification makes it again and compares; card,
+`diff`, screens and pages show what the manifest has. What no table can tell, such as what a run was
+refused or paid, is counted from the run's stage files (`run_report.py`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import hashlib
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import chain, groupby
-from operator import itemgetter
-from typing import TypeAlias
+from pathlib import Path
 
-from toolloom.pipeline.dataset.plays import PlayCounts, world_json
-from toolloom.pipeline.dataset.rows import (
+from toolloom.pipeline.dataset.configs import (
     APIS,
+    CONFIGS,
     INSTRUCTIONS,
     PLANNING,
     REJECTED,
     SAMPLES,
     WORLDS,
 )
-from toolloom.pipeline.store.tables import Config
+from toolloom.pipeline.dataset.world_stats import PlayCounts, world_json
+from toolloom.pipeline.store.files import read_objects
+from toolloom.pipeline.store.parquet import Config, read_rows
 from toolloom.schemas import Granularity, JsonObject, Level, Metric, Scenario, Split, SplitPlan
 from toolloom.schemas.splits import api_id, need_of, needed, split_of
 
@@ -37,84 +37,102 @@ VOTES = "votes"
 TOOLBENCH = "toolbench"  # a source whose requests are not in the dataset
 EXPANDED = "expanded"  # the stage that makes rows of templates and of scripts
 REWRITTEN = "rewritten"  # the stage whose rejected records are instructions
+PAIRS = "contamination.jsonl"
+PAIRS_SHOWN = 20  # of rows and benchmarks, on the card
 
-Maker: TypeAlias = tuple[str, str, str, tuple[str, ...]]
-"""Stage, agent, model and the hashes of the prompts."""
+
+def describe(folder: Path) -> JsonObject:
+    """What the manifest tells of the tables in a folder: rows and hashes of their files, and the
+    figures of what is in them. In memory that grows with the APIs and scripts, not the rows.
+
+    Raises StoreError for a damaged table, and whatever comes of a row that holds no record.
+    """
+    figures, configs = Figures(), dict[str, dict[str, JsonObject]]()
+    for config in CONFIGS:
+        for split in ORDER:
+            files: dict[str, JsonObject] = {}
+            for path in sorted((folder / config.name).glob(f"{split}-*.parquet")):
+                rows = 0
+                for row in read_rows(path, stored=True):
+                    figures.add(config, split, row)
+                    rows += 1
+                told = {"rows": rows, "sha256": sha256(path), "bytes": path.stat().st_size}
+                files[path.relative_to(folder).as_posix()] = told
+            if files:
+                rows = sum(told["rows"] for told in files.values())
+                configs.setdefault(config.name, {})[split] = {"rows": rows, "files": files}
+    return {**figures.told(), "contamination": _contamination(folder / PAIRS), "configs": configs}
 
 
-DIMENSIONS = ("abilities", "scenarios", "categories", "calls", "reasons")
-"""What of a split's figures a diff shows."""
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
-Pair: TypeAlias = tuple[int, int]
-"""A count before and after."""
+
+def _contamination(path: Path) -> JsonObject | None:
+    """What is told of the pairs of rows and benchmarks, if there are any."""
+    if not path.is_file():
+        return None
+    counted, benchmarks, shown = Counter[str](), Counter[str](), list[JsonObject]()
+    for pair in read_objects(path):
+        counted["dropped" if pair["dropped"] else "flagged"] += 1
+        benchmarks[pair["benchmark"]] += 1
+        if len(shown) < PAIRS_SHOWN:
+            shown.append(pair)
+    totals = {name: counted[name] for name in ("dropped", "flagged")}
+    return {**totals, "benchmarks": dict(sorted(benchmarks.items())), "examples": shown}
 
 
 class Figures:
-    """What is in tables, by split, in memory that grows with the APIs and not with the rows."""
+    """What is in tables, by split."""
 
     def __init__(self) -> None:
         self.dialogues: dict[str, RowCounts] = {}  # with the reasons of rejected records
-        self.instructions: dict[str, InstructionCounts] = {}
-        self.plays: dict[str, PlayCounts] = {}  # dialogues in worlds
+        self.instructions: defaultdict[str, InstructionCounts] = defaultdict(InstructionCounts)
+        self.plays: defaultdict[str, PlayCounts] = defaultdict(PlayCounts)  # dialogues in worlds
         self.worlds: list[JsonObject] = []
-        self.expanded = Counter[str]()  # rows of templates
         self.sources = Counter[tuple[str, str, str]]()  # of APIs: kind, reference, licence
-        self.makers: set[Maker] = set()  # who made samples and instructions
+        self.example = Example()
 
-    def add(
-        self,
-        config: Config,
-        split: str,
-        row: JsonObject,
-        record: JsonObject | None = None,
-        times: int = 1,
-    ) -> None:
-        """Count a row of a table; of a config without figures nothing.
-
-        `record`: what the row holds, if it was read already. `times`: as many rows differ from it
-        in nothing but values.
-        """
-        if config is PLANNING:
-            self.of_instructions(split).train(row)
-        if config not in (SAMPLES, INSTRUCTIONS, REJECTED, APIS, WORLDS):
-            return
-        record = config.row.record_of(row) if record is None else record
-        if config is APIS:
-            source = record["source"]
-            self.sources[source["kind"], source["reference"], source["licence"]] += 1
-            return
-        if config is WORLDS:
-            self.worlds.append(world_json(record))
-            return
-        dialogues = self.dialogues.setdefault(split, RowCounts())  # told, also if it has none
+    def add(self, config: Config, split: str, row: JsonObject) -> None:
+        """Count a row of a table, as it is stored; of a config without figures nothing."""
         if config is SAMPLES:
-            dialogues.add(record, times)
+            record = config.row.record_of(row)
+            self.dialogues.setdefault(split, RowCounts()).add(record)
             if record["dialogue"]["query"].get("setting"):
-                self.plays.setdefault(split, PlayCounts()).add(record["dialogue"], times)
-            parts = (record, record["dialogue"], record["dialogue"]["query"])
-            self.makers |= set(map(maker, chain(*(part["provenance"] for part in parts))))
-            if any(share["stage"] == EXPANDED for share in record["provenance"]):
-                self.expanded[split] += times
+                self.plays[split].add(record["dialogue"])
         elif config is INSTRUCTIONS:
-            self.of_instructions(split).add(record)
-            self.makers |= set(map(maker, record["provenance"]))
-        else:
-            dialogues.reject(record["reason"])
-            self.of_instructions(split).reject(record)
+            self.dialogues.setdefault(split, RowCounts())  # told, also if it has none
+            self.instructions[split].add(config.row.record_of(row))
+            self.example.add(row)
+        elif config is PLANNING:
+            self.instructions[split].planning[row["task"]] += 1
+        elif config is REJECTED:
+            record = config.row.record_of(row)
+            self.dialogues.setdefault(split, RowCounts()).counts["reasons"][record["reason"]] += 1
+            if record["stage"] == REWRITTEN:
+                self.instructions[split].reject(record)
+        elif config is APIS:
+            source = config.row.record_of(row)["source"]
+            self.sources[source["kind"], source["reference"], source["licence"]] += 1
+        elif config is WORLDS:
+            self.worlds.append(world_json(config.row.record_of(row)))
 
-    def of_instructions(self, split: str) -> InstructionCounts:
-        return self.instructions.setdefault(split, InstructionCounts())
-
-    def worlds_json(self) -> list[JsonObject]:
-        """The worlds by name, with what they hold."""
-        return sorted(self.worlds, key=lambda told: (told["name"], told["hash"]))
-
-    def apis_json(self) -> JsonObject:
-        """How many APIs, and where they come from: kind, reference, licence, most first."""
-        ranked = sorted(self.sources.items(), key=lambda item: (-item[1], item[0]))
+    def told(self) -> JsonObject:
+        ranked_sources = sorted(self.sources.items(), key=lambda item: (-item[1], item[0]))
         names = ("kind", "reference", "licence", "apis")
-        listed = [dict(zip(names, (*key, n), strict=True)) for key, n in ranked[:MOST_SOURCES]]
-        return {"count": self.sources.total(), "sources": listed}
+        sources = [dict(zip(names, (*k, n), strict=True)) for k, n in ranked_sources]
+        instructions = {split: self.instructions[split].told() for split in self.instructions}
+        plays = {split: self.plays[split].told() for split in self.plays}
+        known = sorted(self.worlds, key=lambda told: (told["name"], told["hash"]))
+        return {
+            "splits": in_order({split: each.told() for split, each in self.dialogues.items()}),
+            "instructions": {"splits": in_order(instructions), "example": self.example.told()}
+            if instructions
+            else None,
+            "apis": {"count": self.sources.total(), "sources": sources[:MOST_SOURCES]},
+            "worlds": {"known": known, "splits": in_order(plays)} if known or plays else None,
+        }
 
 
 class RowCounts:
@@ -123,41 +141,31 @@ class RowCounts:
     def __init__(self) -> None:
         self.rows = 0
         self.several_turns = 0
-        self.apis: set[str] = set()
-        self.covered = Covered()
+        self.apis: set[str] = set()  # that calls go to
+        self.combinations: dict[str, set[frozenset[str]]] = {}  # of several, by level (ToolLLM)
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in COUNTED}
 
-    @classmethod
-    def of(cls, rows: Iterable[JsonObject]) -> RowCounts:
-        counted = cls()
-        for row in rows:
-            counted.add(row)
-        return counted
-
-    def add(self, row: JsonObject, times: int = 1) -> None:
-        """Count an accepted row, as JSON; of a run under way it may be any record.
-
-        `times`: as many rows differ from it in nothing but values.
-        """
+    def add(self, row: JsonObject) -> None:
+        """Count an accepted row, as JSON; of a run under way it may be any record."""
         need, counts = need_of(row), self.counts
-        self.rows += times
+        self.rows += 1
         for kind, name in (("ability", "abilities"), ("scenario", "scenarios")):
             if kind in need:
-                counts[name][need[kind]] += times
-        self.covered.add(need)
+                counts[name][need[kind]] += 1
         apis = [api for api in needed(need) if api != need.get("outside")]
-        self.apis.update(map(api_id, apis))
-        for category in {api["category"] for api in apis}:
-            counts["categories"][category] += times
+        if need.get("scenario") != Scenario.IRRELEVANCE:  # its API is not there to call
+            ids = frozenset(map(api_id, apis))
+            self.apis |= ids
+            if len(ids) > 1:
+                level = need.get("level", str(Level.SINGLE_TOOL))
+                self.combinations.setdefault(level, set()).add(ids)
+        counts["categories"].update({api["category"] for api in apis})
         messages = row.get("dialogue", row).get("messages", ())
-        self.several_turns += times * (sum([m["role"] == "user" for m in messages]) > 1)
-        counts["calls"][str(sum([len(m.get("tool_calls", ())) for m in messages]))] += times
+        self.several_turns += sum([m["role"] == "user" for m in messages]) > 1
+        counts["calls"][str(sum([len(m.get("tool_calls", ())) for m in messages]))] += 1
         for message in messages:
             if message.get("execution"):
-                counts["observations"][message["execution"]["kind"]] += times
-
-    def reject(self, reason: str) -> None:
-        self.counts["reasons"][reason] += 1
+                counts["observations"][message["execution"]["kind"]] += 1
 
     def told(self) -> JsonObject:
         """The figures, in an order that does not depend on the order of the rows."""
@@ -168,15 +176,6 @@ class RowCounts:
             "apis": len(self.apis),
             **{name: _ordered(self.counts[name], name) for name in COUNTED},
         }
-
-    def __add__(self, other: RowCounts) -> RowCounts:
-        both = RowCounts()
-        both.rows = self.rows + other.rows
-        both.several_turns = self.several_turns + other.several_turns
-        both.apis = self.apis | other.apis
-        both.covered = self.covered + other.covered
-        both.counts = {name: self.counts[name] + other.counts[name] for name in COUNTED}
-        return both
 
 
 def _ordered(counts: Counter[str], name: str) -> dict[str, int]:
@@ -195,25 +194,15 @@ def added(told: Iterable[JsonObject], name: str) -> dict[str, int]:
     return _ordered(sum((Counter(each[name]) for each in told), Counter[str]()), name)
 
 
-def with_rejects(told: JsonObject, reasons: Counter[str]) -> JsonObject:
-    """A split's figures with these rejected records instead of its own, without the runs."""
-    others = {name: value for name, value in told.items() if name != "runs"}
-    return {**others, "rejected": reasons.total(), "reasons": ranked(reasons)}
-
-
 class InstructionCounts:
     """Instructions of a split, by level."""
 
-    def __init__(self, told: JsonObject | None = None) -> None:
-        """`told`: what `told()` gave, to count on from."""
-        told = told or {}
-        self.levels = Counter[str](told.get("levels", {}))
-        self.sources = Counter[str](told.get("sources", {}))
-        self.planning = Counter[str](told.get("planning", {}))
-        self.rejected, self.ratings = (
-            {level: Counter[str](counts) for level, counts in told.get(name, {}).items()}
-            for name in ("rejected", "ratings")
-        )
+    def __init__(self) -> None:
+        self.levels = Counter[str]()
+        self.sources = Counter[str]()
+        self.planning = Counter[str]()  # training rows by task
+        self.rejected: dict[str, Counter[str]] = {}  # reasons by level
+        self.ratings: dict[str, Counter[str]] = {}  # votes and points by level
 
     def add(self, instruction: JsonObject) -> None:
         """Count an accepted one, as JSON."""
@@ -221,20 +210,13 @@ class InstructionCounts:
         self.levels[level] += 1
         self.sources[instruction["source"]] += 1
         for vote in instruction["ratings"]:
-            points = self.ratings.setdefault(level, Counter())
-            points[VOTES] += 1
-            for metric in Metric:
-                points[metric.value] += vote[metric.value]
-
-    def train(self, row: JsonObject) -> None:
-        """Count a row of `planning`."""
-        self.planning[row["task"]] += 1
+            points = {metric.value: vote[metric.value] for metric in Metric}
+            self.ratings.setdefault(level, Counter()).update({VOTES: 1, **points})
 
     def reject(self, record: JsonObject) -> None:
-        """Count a rejected record, as JSON, if it is of an instruction."""
-        if record["stage"] == REWRITTEN:
-            level = str(record["record"].get("level", ""))
-            self.rejected.setdefault(level, Counter())[record["reason"]] += 1
+        """Count a rejected one, as JSON."""
+        level = str(record["record"].get("level", ""))
+        self.rejected.setdefault(level, Counter())[record["reason"]] += 1
 
     def told(self) -> JsonObject:
         """The figures, in an order that does not depend on that of the rows."""
@@ -249,18 +231,6 @@ class InstructionCounts:
             },
         }
 
-    def __bool__(self) -> bool:
-        return bool(self.levels or self.rejected)
-
-    def __add__(self, other: InstructionCounts) -> InstructionCounts:
-        both = InstructionCounts()
-        both.levels = self.levels + other.levels
-        both.sources = self.sources + other.sources
-        both.planning = self.planning + other.planning
-        both.rejected = _sum(self.rejected, other.rejected)
-        both.ratings = _sum(self.ratings, other.ratings)
-        return both
-
     def mean(self, level: str, metric: str) -> float | None:
         """Mean of a metric over the votes, from 1 to 3; None if there was none."""
         points = self.ratings.get(level)
@@ -269,14 +239,16 @@ class InstructionCounts:
 
 def instructions_of(manifest: JsonObject) -> InstructionCounts | None:
     """The figures of all splits' instructions; None of a version without any."""
-    told = manifest.get("instructions")
-    splits = map(InstructionCounts, told["splits"].values()) if told else ()
-    return sum(splits, InstructionCounts()) if told else None
-
-
-def _sum(one: dict[str, Counter[str]], other: dict[str, Counter[str]]) -> dict[str, Counter[str]]:
-    levels = dict.fromkeys((*one, *other))
-    return {level: one.get(level, Counter()) + other.get(level, Counter()) for level in levels}
+    if not (told := manifest.get("instructions")):
+        return None
+    total = InstructionCounts()
+    for split in told["splits"].values():
+        for name in ("levels", "sources", "planning"):
+            getattr(total, name).update(split[name])
+        for name in ("rejected", "ratings"):
+            for level, counts in split[name].items():
+                getattr(total, name).setdefault(level, Counter()).update(counts)
+    return total
 
 
 def _by_level(counts: dict[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
@@ -285,31 +257,26 @@ def _by_level(counts: dict[str, Counter[str]]) -> list[tuple[str, Counter[str]]]
     return sorted(counts.items(), key=lambda item: (known.get(item[0], -1), item[0]))
 
 
-class Covered:
-    """What needs cover: APIs, and combinations of several of them (ToolLLM, section 2.2); in memory
-    that grows with these."""
+class Example:
+    """The levels of one request, to be shown: of the first one that has all, else of the first with
+    the most. Rows of `instructions` come split by split, those of one request together."""
 
     def __init__(self) -> None:
-        self.apis: set[str] = set()
-        self.combinations: dict[str, set[frozenset[str]]] = {}
+        self._best: JsonObject | None = None
+        self._last: JsonObject = {"sample": None, "levels": {}}
 
-    def add(self, need: JsonObject) -> None:
-        """Count a need, as JSON. An irrelevant one covers nothing: its API is not there to call."""
-        if not need or need["scenario"] == Scenario.IRRELEVANCE:
-            return
-        wanted = frozenset(intention["api"] for intention in need["intent"])
-        self.apis |= wanted
-        if len(wanted) > 1:
-            level = need.get("level", str(Level.SINGLE_TOOL))
-            self.combinations.setdefault(level, set()).add(wanted)
+    def add(self, row: JsonObject) -> None:
+        if row["sample"] != self._last["sample"]:
+            self._last = {"sample": row["sample"], "levels": {}}
+        self._last["levels"][row["level"]] = str(row["instruction"])[:LONGEST]
+        if self._best is None or len(self._last["levels"]) > len(self._best["levels"]):
+            self._best = self._last
 
-    def __add__(self, other: Covered) -> Covered:
-        both = Covered()
-        both.apis = self.apis | other.apis
-        for level in {**self.combinations, **other.combinations}:
-            parts = (covered.combinations.get(level, set()) for covered in (self, other))
-            both.combinations[level] = set[frozenset[str]]().union(*parts)
-        return both
+    def told(self) -> JsonObject | None:
+        if self._best is None:
+            return None
+        levels = self._best["levels"]
+        return {**self._best, "levels": {name: levels[name] for name in LEVELS if name in levels}}
 
 
 def split_of_rejected(plan: SplitPlan, record: JsonObject) -> str:
@@ -327,56 +294,3 @@ def split_of_rejected(plan: SplitPlan, record: JsonObject) -> str:
 def in_order(splits: JsonObject) -> JsonObject:
     """Figures by split, in the order in which splits are told."""
     return {split: splits[split] for split in sorted(splits, key=ORDER.index)}
-
-
-def maker(share: JsonObject) -> Maker:
-    return share["stage"], share["agent"], share["model"], tuple(share["prompts"])
-
-
-def example(rows: Iterable[JsonObject]) -> JsonObject | None:
-    """The levels of a request: the first one that has all, else the first with the most.
-
-    `rows`: of the config `instructions`, split by split.
-    """
-    best: JsonObject | None = None
-    for name, group in groupby(rows, key=itemgetter("sample")):
-        texts = {row["level"]: str(row["instruction"])[:LONGEST] for row in group}
-        levels = {level: texts[level] for level in LEVELS if level in texts}
-        if best is None or len(levels) > len(best["levels"]):
-            best = {"sample": name, "levels": levels}
-        if len(levels) == len(LEVELS):
-            break
-    return best
-
-
-# --- what differs between the figures of two versions
-
-
-def subtracted(
-    old: Mapping[str, JsonObject], new: Mapping[str, JsonObject]
-) -> dict[str, dict[str, dict[str, Pair]]]:
-    """The stored figures of two versions by split, dimension and value: each count of both."""
-    return {
-        split: {
-            name: _beside(name, old.get(split, {}).get(name, {}), new.get(split, {}).get(name, {}))
-            for name in DIMENSIONS
-        }
-        for split in dict.fromkeys(chain(old, new))
-    }
-
-
-def _beside(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, Pair]:
-    values = [*dict.fromkeys((*old, *new))]
-    if name == "calls":  # numbers, as text
-        values.sort(key=lambda value: (len(value), value))
-    return {value: (old.get(value, 0), new.get(value, 0)) for value in values}
-
-
-def summed(figures: Mapping[str, Mapping[str, Mapping[str, Pair]]], name: str) -> dict[str, Pair]:
-    """A dimension's counts over all splits."""
-    sums: tuple[Counter[str], Counter[str]] = Counter(), Counter()
-    for dimensions in figures.values():
-        for value, pair in dimensions.get(name, {}).items():
-            for total, count in zip(sums, pair, strict=True):
-                total[value] += count
-    return _beside(name, *sums)

@@ -1,48 +1,83 @@
 """Makes versions of a dataset from finished runs.
 
-A version never changes: it is built in a hidden folder and renamed when it is whole. It holds no
-time of day, so equal runs make equal bytes, and a run that is published already is not again.
+A version never changes: it is built in a hidden folder and renamed when it is whole. Each of its
+tables begins with the rows of the parent's that stay, then has those that the run made; where none
+are added and all stay, the parent's file is copied byte for byte. Then `figures.describe` tells
+what is in them. A version holds no time of day, so equal runs make equal bytes, and a run that is
+published already is not again.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256 as new_sha256
 from importlib.metadata import version as installed
+from itertools import chain
 from pathlib import Path
 
 from toolloom.pipeline.checks.world import interpreter
-from toolloom.pipeline.dataset.build import Keep, build
-from toolloom.pipeline.dataset.card import card, draw
-from toolloom.pipeline.store.files import explain, write_lines
+from toolloom.pipeline.dataset import run_report
+from toolloom.pipeline.dataset.card import card
+from toolloom.pipeline.dataset.configs import (
+    CONFIGS,
+    INSTRUCTIONS,
+    REJECTED,
+    SAMPLES,
+    Maker,
+    base_of,
+    configs_of,
+    makers_of,
+    parsed,
+)
+from toolloom.pipeline.dataset.figures import (
+    BEFORE_QUERIES,
+    PAIRS,
+    TOOLBENCH,
+    describe,
+    in_order,
+    sha256,
+    split_of_rejected,
+)
+from toolloom.pipeline.store.files import explain, read_objects, to_line, write_lines
 from toolloom.pipeline.store.locks import hold_folder
+from toolloom.pipeline.store.parquet import Config, VersionWriter, read_rows
 from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import (
-    LAYOUT,
     Version,
     dotted,
     find_version,
     following,
+    is_older,
     latest,
     numbers,
     open_version,
     point,
 )
 from toolloom.schemas import (
+    Api,
     Extension,
     Instruction,
     JsonObject,
     PublishError,
+    Record,
     Regeneration,
+    Rejected,
     Sample,
+    SplitPlan,
     StoreError,
+    World,
     digest,
 )
-from toolloom.schemas.recipe import public_fields
+from toolloom.schemas.base import LAYOUT
+from toolloom.schemas.recipe import public_fields, public_recipe
+from toolloom.schemas.splits import api_id, need_of, shown, split_of, stray, zone
+
+TRIED_AGAIN = ("queries", "dialogues", "tested")  # stages whose rejects --only-rejected asks again
 
 
 @dataclass(frozen=True)
@@ -87,7 +122,7 @@ def publish(run: RunFolder, outputs: Path) -> Published:
     hashes = [(mark.accepted_sha256, mark.rejected_sha256) for mark in marks.values()]
     recipe = public_fields(run.recipe.identity)
     content = digest([LAYOUT, installed("toolloom"), recipe, hashes], 64)
-    keep = keep_of(run, outputs)
+    keep = Keep.of(run, outputs)
     folder = outputs / "datasets" / run.recipe.name
     if keep.parent:
         folder = outputs / "datasets" / keep.parent.name
@@ -102,15 +137,57 @@ def publish(run: RunFolder, outputs: Path) -> Published:
         return Published(version, fresh=True)
 
 
-def keep_of(run: RunFolder, outputs: Path) -> Keep:
-    """What stays of the version that a run names. Raises PublishError if it is another by now."""
-    anew, extended = run.recipe.regenerate, run.recipe.extend
-    if anew is not None:
-        split = None if anew.keep else anew.split.value
-        return Keep(_parent(anew, outputs), split, retries=anew.only_rejected)
-    if extended is not None and extended.version:
-        return Keep(_parent(extended, outputs))
-    return Keep()
+def is_tried_again(row: JsonObject) -> bool:
+    """Whether --only-rejected asks a rejected record again, of its row as it is stored. A script
+    that was played would be played alike: growth plays it in another state."""
+    if row["stage"] not in TRIED_AGAIN:
+        return False
+    setting = need_of(parsed(row["record"])).get("setting")
+    return not setting or bool(setting.get("story"))
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What stays of the version that a run adds to, or of which it makes a split anew."""
+
+    parent: Version | None = None
+    anew: str | None = None  # the split that is made anew
+    retries: bool = False  # of it only what was rejected is tried again
+
+    @classmethod
+    def of(cls, run: RunFolder, outputs: Path) -> Keep:
+        """What stays of the version that a run names. Raises PublishError if it is another now."""
+        anew, extended = run.recipe.regenerate, run.recipe.extend
+        if anew is not None:
+            split = None if anew.keep else anew.split.value
+            return cls(_parent(anew, outputs), split, retries=anew.only_rejected)
+        if extended is not None and extended.version:
+            return cls(_parent(extended, outputs))
+        return cls()
+
+    def whole(self, config: Config, split: str) -> bool:
+        """Whether all rows of a table stay."""
+        if split != self.anew or config.row.origin in (Api, World):
+            return True
+        return self.retries and config.row.origin is not Rejected
+
+    def rows(self, config: Config, split: str) -> Iterator[JsonObject]:
+        """The rows of a parent's table that stay, as they are stored. Raises StoreError."""
+        if self.parent is None:
+            return
+        files = self.parent.files(config.name, split)
+        stored = chain.from_iterable(read_rows(path, stored=True) for path in files)
+        if self.whole(config, split):
+            yield from stored
+        elif config is REJECTED:
+            yield from (row for row in stored if self.retries and not is_tried_again(row))
+        elif config is INSTRUCTIONS:  # the others go with their samples
+            yield from (row for row in stored if row["source"] == TOOLBENCH)
+        elif config is not SAMPLES:  # made of records, of which some stay
+            base = base_of(config)
+            records = map(base.row.record_of, self.rows(base, split))
+            ids = {row["id"] for row in chain.from_iterable(map(config.row.of, records))}
+            yield from (row for row in stored if row["id"] in ids)
 
 
 def _parent(wanted: Regeneration | Extension, outputs: Path) -> Version:
@@ -150,31 +227,28 @@ def _readable(path: Path) -> Version | None:
 
 
 def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Version:
-    parent = keep.parent or latest(folder)
+    parent, known = keep.parent, numbers(folder)
+    if parent is None and known and not is_older(folder / dotted(known[-1])):
+        parent = latest(folder)
     building = folder / ".building"  # the lock is held: nobody else builds here
     try:
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir()
-        hashed = parent and sha256(parent.path / "manifest.json")
+        tables = _Tables(building, keep)
+        makers = _write(run, keep, tables)
+        manifest = _manifest(run, keep, tables, describe(building), makers)
         manifest = {
             "layout": LAYOUT,
-            "parent": parent and {"version": parent.number, "sha256": hashed},
+            "parent": parent
+            and {"version": parent.number, "sha256": sha256(parent.path / "manifest.json")},
             "content": content,
             "toolloom": installed("toolloom"),
             "code": code_hash(),
-            **build(building, run, keep),
+            **manifest,
         }
-        for name, entry in tables_of(manifest):
-            actual = sha256(building / name)
-            if entry.get("sha256", actual) != actual:  # a copy that is not what it was
-                raise PublishError(
-                    f"{name} of {manifest['parent']['version']}: is damaged (its SHA-256 is not "
-                    "the one in its manifest), so no version can be made of it."
-                )
-            entry |= {"sha256": actual, "bytes": (building / name).stat().st_size}
         number = dotted(following(numbers(folder), parent, manifest))
         manifest = {"layout": LAYOUT, "name": folder.name, "version": number, **manifest}
-        _describe(manifest, building)
+        _finish(manifest, building)
         path = folder / number
         building.rename(path)
     except OSError as error:
@@ -184,26 +258,240 @@ def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Version:
     return Version(path, manifest)
 
 
-def tables_of(manifest: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """Path of each Parquet file, and what the manifest tells of it."""
-    for config in manifest["configs"].values():
-        for split in config.values():
-            yield from split["files"].items()
+class _Tables:
+    """The tables of a version, each of which begins with the rows that stay in it."""
+
+    def __init__(self, folder: Path, keep: Keep) -> None:
+        self.folder, self._keep = folder, keep
+        self._writer = VersionWriter(folder)
+        self._kept_ids: dict[str, set[str]] = {}  # by config: no other row may have them
+        self.kept: dict[tuple[str, str], int] = {}  # rows that stay, of each table that was begun
+        self.made: dict[str, Counter[str]] = {}  # by config and split, of the run
+
+    def __enter__(self) -> _Tables:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.__exit__(*error)
+
+    def _begin(self, config: Config, split: str) -> None:
+        if (config.name, split) in self.kept:
+            return
+        self.kept[config.name, split] = 0
+        for row in self._keep.rows(config, split):
+            self.kept[config.name, split] += 1
+            if config in (SAMPLES, INSTRUCTIONS):
+                self._kept_ids.setdefault(config.name, set()).add(row["id"])
+            self._writer.add(config, split, row)
+
+    def add(self, origin: type[Record], split: str, record: JsonObject, recipe: JsonObject) -> None:
+        """The rows of a record in all configs that are made of such records. Raises PublishError if
+        the parent has one of its name."""
+        for config in configs_of(origin):
+            if config.row.wanted(record, recipe) is False:
+                continue
+            for row in map(config.encode, config.row.of(record)):
+                self._begin(config, split)
+                if row["id"] in self._kept_ids.get(config.name, ()):
+                    label = self._keep.parent.label if self._keep.parent else ""
+                    raise PublishError(
+                        f"{row['id']}: is in `{config.name}` of {label} already, so it cannot "
+                        "be added. Add to that version with another seed."
+                    )
+                if config.holds(row):
+                    self._writer.add(config, split, row)
+                    self.made.setdefault(config.name, Counter())[split] += 1
+
+    def finish(self) -> None:
+        """Write what stays of all other tables of the parent: whole ones are copied."""
+        parent = self._keep.parent
+        for config in CONFIGS:
+            for split in parent.splits(config.name) if parent else ():
+                if (config.name, split) in self.kept:
+                    continue
+                if not self._keep.whole(config, split):
+                    self._begin(config, split)
+                    continue
+                assert parent
+                for name, told in parent.manifest["configs"][config.name][split]["files"].items():
+                    (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(parent.path / name, self.folder / name)
+                    if sha256(self.folder / name) != told["sha256"]:
+                        raise PublishError(
+                            f"{name} of {parent.number}: is damaged (its SHA-256 is not "
+                            "the one in its manifest), so no version can be made of it."
+                        )
+        self._writer.finish()
 
 
-def _describe(manifest: JsonObject, folder: Path) -> None:
-    """Add plots, card, manifest and checksums to the tables."""
-    draw(manifest, folder / "plots")
-    if manifest.get("worlds"):
+def _write(run: RunFolder, keep: Keep, tables: _Tables) -> set[Maker]:
+    """Write the tables of a version, and the pairs of rows and benchmarks; who made the rows."""
+    plan = _plan(run, keep)
+    recipe = public_recipe(run.recipe)
+    makers: set[Maker] = set()
+    with tables:
+        for sample in run.rows():
+            makers |= makers_of(sample)
+            tables.add(Sample, _checked_split(plan, sample), sample, recipe)
+        for each in run.instructions():
+            record = each.model_dump(mode="json")
+            makers |= makers_of(record)
+            tables.add(Instruction, each.split.value, record, recipe)
+        for rejected in run.rejected():
+            split = split_of_rejected(plan, rejected["record"])
+            tables.add(Rejected, split, rejected, recipe)
+        for origin, records in ((Api, apis_of(run)), (World, run.worlds())):
+            for record in records if keep.parent is None else ():
+                split = zone(plan, record["category"], record["tool"]).value
+                tables.add(origin, split, record, recipe)
+        tables.finish()
+    pairs = [] if keep.parent is None else _kept_pairs(keep.parent, keep)
+    if pairs := [*pairs, *run_report.contamination(run)]:
+        write_lines(tables.folder / PAIRS, map(to_line, pairs))
+    return makers
+
+
+def _plan(run: RunFolder, keep: Keep) -> SplitPlan:
+    parent = keep.parent
+    return SplitPlan.model_validate(parent.manifest["plan"]) if parent else run.recipe.splits
+
+
+def _kept_pairs(parent: Version, keep: Keep) -> Iterator[JsonObject]:
+    """The parent's pairs of rows and benchmarks, but for those of rows that go."""
+    for pair in read_objects(parent.path / PAIRS) if parent.manifest.get("contamination") else ():
+        if keep.retries or pair["split"] != keep.anew:
+            yield pair
+
+
+def _manifest(
+    run: RunFolder, keep: Keep, tables: _Tables, described: JsonObject, makers: set[Maker]
+) -> JsonObject:
+    """What the manifest tells: figures, and what no table holds. Raises PublishError."""
+    parent = keep.parent
+    before: JsonObject = parent.manifest if parent else {}
+    if parent and (wanted := run.recipe.regenerate):
+        drawn = {split for made in tables.made.values() for split in made}
+        if others := drawn - {wanted.split.value, BEFORE_QUERIES}:
+            raise PublishError(
+                f"{run.id}: has rows of the split {min(others)}, but was to draw queries of "
+                f"{wanted.split} of {parent.label}."
+            )
+    first = before["apis"]["run"] if parent else run.id
+    splits: JsonObject = {}
+    for split, figures in described["splits"].items():
+        names = _runs_left(run, keep, split)
+        made = any(split in counts for counts in tables.made.values()) or split == keep.anew
+        splits[split] = {"runs": [*names, *([run.id] if made else [])], **figures}
+    used = {first}
+    used.update(chain.from_iterable(told["runs"] for told in splits.values()))
+    runs = {run.id: _run(run, makers), **before.get("runs", {})}
+    rows = {config: in_order(dict(splits)) for config, splits in tables.made.items()}
+    return {
+        "regenerated": keep.anew,
+        "extended": {
+            "run": run.id,
+            "rows": {c.name: rows[c.name] for c in CONFIGS if c.name in rows},
+        }
+        if parent and not keep.anew
+        else None,
+        "plan": before["plan"] if parent else _plan(run, keep).model_dump(mode="json"),
+        "runs": {name: told for name, told in runs.items() if name in used or not keep.anew},
+        "expansion": _expansion(run, keep, used),
+        **described,
+        "splits": splits,
+        "apis": {"run": first, **described["apis"]},
+    }
+
+
+def _runs_left(run: RunFolder, keep: Keep, split: str) -> list[str]:
+    """The runs before this one whose rows are left in a split."""
+    if keep.parent is None:
+        return []
+    told = keep.parent.manifest
+    others = [n for n in told["splits"].get(split, {"runs": ()})["runs"] if n != run.id]
+    if split != keep.anew or keep.retries:
+        return others
+    left = any(True for _ in keep.rows(INSTRUCTIONS, split))  # of ToolBench's queries
+    return [name for name in others if left and told["runs"][name]["recipe"].get("rewrite")]
+
+
+def _expansion(run: RunFolder, keep: Keep, used: set[str]) -> JsonObject | None:
+    """What is told of templates: of the parent's runs as far as their rows stay."""
+    told = run_report.expansion_json(run)
+    found = {run.id: told} if told else {}
+    before = keep.parent.manifest.get("expansion") if keep.parent else None
+    gone = keep.anew if not keep.retries else None
+    for name, figures in (before or {}).items():
+        left = {split: count for split, count in figures["rows"].items() if split != gone}
+        if keep.anew is None or (name in used and left):
+            found[name] = {**figures, "rows": left}
+    return found or None
+
+
+def _run(run: RunFolder, makers: set[Maker]) -> JsonObject:
+    """What is told of a run, and of who made the accepted rows, their templates and the APIs they
+    call."""
+    for stage in run.plan:
+        if stage.name in ("worlds", "domains", "apis", "templates") and not stage.given:
+            for row in run.stage(stage.name).objects("accepted"):
+                makers |= makers_of(row)
+    places = {stage.name: place for place, stage in enumerate(run.plan)}
+    ranked = sorted(makers, key=lambda one: (places.get(one[0], -1), *one[1:]))
+    names = ("stage", "agent", "model", "prompts")
+    return {
+        "seed": run.recipe.seed,
+        "recipe": public_recipe(run.recipe),
+        "counts": run_report.count(run).model_dump(mode="json"),
+        "agents": [dict(zip(names, one, strict=True)) for one in ranked],
+    }
+
+
+def _checked_split(plan: SplitPlan, sample: JsonObject) -> str:
+    """The split of a sample. Raises PublishError if it shows an API that its split must not."""
+    need = sample["dialogue"]["query"]
+    split = split_of(plan, need)
+    if api := stray(plan, need, split):
+        raise PublishError(
+            f"{need['id']}: is of the split {split} and shows {api}, whose tool or category "
+            "is held out of it. Queries were not drawn by the recipe's `splits`."
+        )
+    return split.value
+
+
+def apis_of(run: RunFolder) -> Iterator[JsonObject]:
+    """The APIs of a run; of one that did not make any, those its rows show."""
+    if "apis" in {stage.name for stage in run.plan}:
+        yield from run.stage("apis").objects("accepted")
+        return
+    seen: set[str] = set()
+    for sample in run.rows():
+        for api in shown(sample["dialogue"]["query"]):
+            if api_id(api) not in seen:
+                seen.add(api_id(api))
+                yield api
+
+
+def _finish(manifest: JsonObject, folder: Path) -> None:
+    """Add card, manifest and checksums to the tables."""
+    if manifest["worlds"]:
         for name, content in replay_files().items():
             write_lines(folder / name, [content])
     write_lines(folder / "README.md", [card(manifest).encode("utf-8", "replace")])
-    tables = dict(tables_of(manifest))
-    others = sorted(name for name in _names(folder) if name not in tables)
-    manifest["files"] = {name: sha256(folder / name) for name in others}
+    paths = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
+    others = sorted(name for name in paths if not name.endswith(".parquet"))
+    manifest["files"] = {name: sha256(paths[name]) for name in others}
     text = json.dumps(manifest, indent=2, ensure_ascii=False)
     write_lines(folder / "manifest.json", [text.encode("utf-8", "replace") + b"\n"])
-    write_lines(folder / "SHA256SUMS", list(sums(folder)))  # all of them, before it is there
+    hashes = {**manifest["files"], "manifest.json": sha256(folder / "manifest.json")}
+    write_lines(folder / "SHA256SUMS", [*sums(manifest, hashes)])
+
+
+def sums(manifest: JsonObject, hashes: dict[str, str]) -> Iterator[bytes]:
+    """The lines of SHA256SUMS, in the form that `sha256sum --check` reads."""
+    tables = (t["files"] for splits in manifest["configs"].values() for t in splits.values())
+    hashes |= {name: told["sha256"] for files in tables for name, told in files.items()}
+    for name in sorted(hashes):
+        yield f"{hashes[name]}  {name}\n".encode()
 
 
 def replay_files() -> dict[str, bytes]:
@@ -242,29 +530,10 @@ the goal's `facts`: each has its `value` and how it may be `said`.
 """
 
 
-def _names(folder: Path) -> Iterator[str]:
-    """The files below a folder, as paths in it."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            yield path.relative_to(folder).as_posix()
-
-
-def sums(folder: Path) -> Iterator[bytes]:
-    """The lines of SHA256SUMS, in the form that `sha256sum --check` reads."""
-    for name in sorted(_names(folder)):
-        if name != "SHA256SUMS":
-            yield f"{sha256(folder / name)}  {name}\n".encode()
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 @cache
 def code_hash() -> str:
     """SHA-256 over the package's own files: code, prompts, catalogue."""
-    root, hashed = Path(__file__).parents[2], hashlib.sha256()
+    root, hashed = Path(__file__).parents[2], new_sha256()
     for room in ("__init__.py", "flows.py", *_ROOMS):
         for path in sorted((root / room).rglob("*") if (root / room).is_dir() else [root / room]):
             if path.suffix in {".py", ".j2", ".yaml"} and path.is_file():

@@ -18,7 +18,7 @@ from prefect.artifacts import (
 )
 
 from toolloom.llm.log import note
-from toolloom.pipeline.dataset.report import Summary
+from toolloom.pipeline.dataset.run_report import Summary
 from toolloom.pipeline.pages.screen import in_words, stage_in_words
 from toolloom.pipeline.progress import StageFigures, Watch
 from toolloom.pipeline.render.markdown import cell, markdown

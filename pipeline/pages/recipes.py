@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from toolloom.pipeline.dataset.report import API_BANK
+from toolloom.pipeline.dataset.run_report import API_BANK
 from toolloom.pipeline.pages.sections import lacking, use_cells
 from toolloom.pipeline.render.section import Section, counted, dollars, short
 from toolloom.schemas import AgentName, Recipe, WorldPlan

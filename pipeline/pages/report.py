@@ -20,7 +20,7 @@ from statistics import fmean
 
 from toolloom.pipeline.curation.parts import folded
 from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, added
-from toolloom.pipeline.dataset.report import StageCount
+from toolloom.pipeline.dataset.run_report import StageCount
 from toolloom.pipeline.pages.dialogue import dialogue_html, readable
 from toolloom.pipeline.pages.sections import use_cells, worlds_sections
 from toolloom.pipeline.render.html import render, source, words

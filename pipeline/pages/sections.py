@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolloom.pipeline.dataset.figures import added
-from toolloom.pipeline.dataset.plays import worlds_told
-from toolloom.pipeline.dataset.report import API_BANK
+from toolloom.pipeline.dataset.run_report import API_BANK
+from toolloom.pipeline.dataset.world_stats import worlds_told
 from toolloom.pipeline.render.section import (
     Section,
     counted,
     dollars,
     first_lines,
     percent,
-    size,
 )
 from toolloom.schemas import Split
 
@@ -24,16 +23,15 @@ if TYPE_CHECKING:
     from toolloom.pipeline.dataset.complexity import ComplexityReport as ComplexityReport
     from toolloom.pipeline.dataset.diff import Diff
     from toolloom.pipeline.dataset.export.exporting import ExportReport as ExportReport
-    from toolloom.pipeline.dataset.push import Load, Pushed
-    from toolloom.pipeline.dataset.report import (
+    from toolloom.pipeline.dataset.run_report import (
         Counts,
         StageCount,
         Summary,
         Tally,
         TemplateCoverage,
     )
-    from toolloom.pipeline.dataset.verify_files import VerifyReport as VerifyReport
-    from toolloom.pipeline.dataset.verify_files import VersionFault
+    from toolloom.pipeline.dataset.verify import VerifyReport as VerifyReport
+    from toolloom.pipeline.dataset.verify import VersionFault
     from toolloom.pipeline.store.version import Version
     from toolloom.schemas import JsonObject, Usage
 
@@ -130,7 +128,7 @@ def lacking(counts: Counts) -> str:
 
 def coverage_sections(coverage: TemplateCoverage) -> list[Section]:
     """APIs and templates by kind, then what was refused."""
-    from toolloom.pipeline.dataset.report import SHOWN
+    from toolloom.pipeline.dataset.run_report import SHOWN
 
     rows = [(sort, count, coverage.kinds[sort]) for sort, count in coverage.templates.items()]
     total = ("all", sum(coverage.templates.values()), coverage.covered)
@@ -152,7 +150,7 @@ def coverage_sections(coverage: TemplateCoverage) -> list[Section]:
 
 def version_sections(version: Version) -> list[Section]:
     """The tables of a version: its splits, what is in them, what was rejected, what it took."""
-    from toolloom.pipeline.dataset.report import Counts
+    from toolloom.pipeline.dataset.run_report import Counts
 
     manifest = version.manifest
     splits = {name: figures for name, figures in manifest["splits"].items() if figures["rows"]}
@@ -256,7 +254,7 @@ def _cost(version: Version) -> str:
 
 def diff_sections(diff: Diff) -> list[Section]:
     """Tables of rows and figures; the examples are dialogues, and are shown as such."""
-    from toolloom.pipeline.dataset.figures import summed
+    from toolloom.pipeline.dataset.diff import summed
 
     rows = [(r.split, *(getattr(r, kind) for kind in KINDS)) for r in diff.rows]
     sections = [
@@ -279,7 +277,7 @@ def diff_sections(diff: Diff) -> list[Section]:
 
 def verify_sections(report: VerifyReport) -> list[Section]:
     """What was verified, or the findings by kind."""
-    from toolloom.pipeline.dataset.verify_files import ABOUT
+    from toolloom.pipeline.dataset.verify import ABOUT
 
     rows = ", ".join(f"{count:,} of {config}" for config, count in report.rows.items())
     done = [
@@ -392,32 +390,3 @@ def export_sections(report: ExportReport) -> list[Section]:
         ("rows do not hold", "samples"): report.lost.most_common(),
     }
     return [Section(head=head, rows=rows) for head, rows in tables.items() if rows]
-
-
-def sending(load: Load, seconds: float) -> str:
-    """How far a push is."""
-    if not load.files:
-        return f"comparing with the Hub, {seconds:.0f} s"
-    return (
-        f"sent {load.sent:,} of {len(load.files):,} files, "
-        f"{size(load.sent_bytes)} of {size(load.bytes)}, {seconds:.0f} s"
-    )
-
-
-def pushed_lines(version: Version, pushed: Pushed) -> Iterator[str]:
-    """What a push came to, ending with the line that loads it."""
-    kind = "private" if pushed.private else "public"
-    yield f"{version.label} is at {pushed.url} ({kind}), tag {pushed.number}."
-    commit = pushed.commit[:12]
-    if pushed.committed:
-        sent = f"{pushed.sent:,} were sent ({size(pushed.sent_bytes)})"
-        deleted = f"; {counted(pushed.deleted, 'file')} of another version deleted."
-        yield (
-            f"Commit {commit}: {counted(pushed.files, 'file')}, of which {sent}"
-            + (deleted if pushed.deleted else ".")
-        )
-    elif pushed.tagged:
-        yield f"The commit {commit} was there already; only its tag was missing."
-    else:
-        yield f"The Hub already has it, as commit {commit}: nothing was sent."
-    yield pushed.load_line

@@ -15,22 +15,87 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from os.path import isfile
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from toolloom.pipeline.store.files import explain
-from toolloom.pipeline.store.tables import read_rows
+from toolloom.pipeline.store.parquet import read_rows
 from toolloom.schemas import JsonObject, NothingFound, PublishError, Sample, Split, StoreError
-from toolloom.schemas.base import first_error
+from toolloom.schemas.base import LAYOUT, first_error
+from toolloom.schemas.splits import SplitPlan
 
-LAYOUT = 2  # raised when files, columns or the manifest change so that older readers fail
 PARTS = ("dialogue", "verdict", "flags", "provenance")  # of a Sample, in the config `samples`
 
-_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,63}/\d+\.\d+\.\d+")
-_TABLE = re.compile(r"[a-z0-9_]+/[a-z0-9_]+-\d{5,}-of-\d{5,}\.parquet")
-
 Number: TypeAlias = tuple[int, int, int]
+Count = Annotated[int, Field(ge=0, strict=True)]
+# Files are named by them, such as a report or a table: a manifest may be foreign, and must not
+# choose where they are.
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+Dotted = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
+Table = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9_]+/[a-z0-9_]+-[0-9]{5,}-of-[0-9]{5,}\.parquet$")
+]
+
+
+class FileEntry(BaseModel):
+    """What a manifest tells of a table's file."""
+
+    rows: Count
+    sha256: str
+    bytes: Count
+
+
+class TableEntry(BaseModel):
+    """What a manifest tells of a split of a config."""
+
+    rows: Count
+    files: dict[Table, FileEntry]
+
+
+class ParentEntry(BaseModel):
+    """The version that one follows, and the hash of its manifest."""
+
+    version: str
+    sha256: str
+
+
+class ExtensionEntry(BaseModel):
+    """What a run added to the parent: rows by config and split."""
+
+    run: str
+    rows: dict[str, dict[str, Count]]
+
+
+class Manifest(BaseModel):
+    """`manifest.json`, as far as it has to be believed: what is in `splits`, `instructions`,
+    `worlds`, `apis` and `expansion` is only shown, and verification counts it again."""
+
+    layout: int
+    name: Name
+    version: Dotted
+    parent: ParentEntry | None
+    regenerated: Split | None
+    extended: ExtensionEntry | None = None
+    content: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12,}$")]
+    toolloom: str
+    code: str
+    plan: SplitPlan
+    runs: dict[str, dict[str, Any]]
+    splits: dict[str, dict[str, Any]]
+    expansion: dict[str, dict[str, Any]] | None = None
+    instructions: dict[str, Any] | None = None
+    worlds: dict[str, Any] | None = None
+    apis: dict[str, Any]
+    configs: dict[str, dict[str, TableEntry]]
+    files: dict[str, str]
+
+    def tables(self) -> Iterator[tuple[str, str, str, FileEntry]]:
+        """Config, split, path and figures of each Parquet file."""
+        for config, splits in self.configs.items():
+            for split, table in splits.items():
+                for name, told in table.files.items():
+                    yield config, split, name, told
 
 
 @dataclass(frozen=True)
@@ -81,9 +146,7 @@ class Version:
             yield sample
 
     def told(self, key: str) -> Any:
-        """What the manifest tells under a key. Raises StoreError if it tells nothing."""
-        if key not in self.manifest:
-            raise StoreError(f"{self.path / 'manifest.json'}: is damaged (no `{key}`).")
+        """What the manifest tells under a key."""
         return self.manifest[key]
 
     def parsed(self, row: JsonObject, name: str) -> Any:
@@ -116,50 +179,43 @@ def open_version(path: Path) -> Version:
     where = path / "manifest.json"
     try:
         manifest = json.loads(where.read_bytes())
+        check_layout(where, manifest)
+        Manifest.model_validate(manifest)
     except OSError as error:
         raise explain(where, error, "read") from error
-    except ValueError as error:
-        raise _damaged(where, str(error)) from error
-    if not isinstance(manifest, dict):
-        raise _damaged(where, "not a JSON object")
-    layout = manifest.get("layout", 1)
-    if layout != LAYOUT:
-        age = "a newer" if isinstance(layout, int) and layout > LAYOUT else "an older"
-        advice = "Update toolloom." if age == "a newer" else "Publish its run again."
+    except (ValueError, RecursionError) as error:
+        why = first_error(error) if isinstance(error, ValidationError) else str(error)
         raise StoreError(
-            f"{where}: was made by {age} toolloom (layout {layout}; this one reads {LAYOUT}). "
-            f"{advice}"
-        )
-    if lacking := [key for key in ("name", "version", "configs", "content") if key not in manifest]:
-        raise _damaged(where, f"no `{lacking[0]}`")
-    if odd := [key for key in ("name", "version", "content") if type(manifest[key]) is not str]:
-        raise _damaged(where, f"its `{odd[0]}` is no text")
-    # Files are named by them, such as a report: a foreign manifest must not choose where they go.
-    if not _LABEL.fullmatch(f"{manifest['name']}/{manifest['version']}"):
-        raise _damaged(where, "its `name` or `version` is none that a dataset can have")
-    configs = manifest["configs"]
-    splits = configs.values() if isinstance(configs, dict) else [None]
-
-    def names_files(sheet: Any) -> bool:
-        """Whether files are named, all of them in the version: a manifest may be foreign."""
-        files = sheet.get("files") if isinstance(sheet, dict) else None
-        return isinstance(files, dict) and all(map(_TABLE.fullmatch, files))
-
-    if not all(isinstance(each, dict) and all(map(names_files, each.values())) for each in splits):
-        raise _damaged(where, "its `configs` do not name files by split")
+            f"{where}: is damaged ({why}). Bring the file back, or move the folder "
+            f"{path} out of its dataset."
+        ) from error
     return Version(path, manifest)
 
 
-def _damaged(where: Path, why: str) -> StoreError:
-    return StoreError(
-        f"{where}: is damaged ({why}). Bring the file back, or move the folder "
-        f"{where.parent} out of its dataset."
-    )
+def check_layout(where: Path, manifest: Any) -> None:
+    """Raises StoreError for a manifest of another toolloom."""
+    layout = manifest.get("layout", 1) if isinstance(manifest, dict) else LAYOUT
+    if layout != LAYOUT:
+        is_newer = isinstance(layout, int) and layout > LAYOUT
+        raise StoreError(
+            f"{where}: was made by {'a newer' if is_newer else 'an older'} toolloom (layout "
+            f"{layout}; this one reads {LAYOUT}). "
+            + ("Update toolloom." if is_newer else "Run its recipe again to make it anew.")
+        )
+
+
+def is_older(path: Path) -> bool:
+    """Whether a version was made by an older toolloom, so that no other can follow from it."""
+    try:
+        layout = json.loads((path / "manifest.json").read_bytes()).get("layout", 1)
+    except (OSError, ValueError, AttributeError):
+        return False
+    return isinstance(layout, int) and layout < LAYOUT
 
 
 def numbered(path: Path) -> Number | None:
     """(1, 2, 0) of `1.2.0`; None of what is no version."""
-    found = re.fullmatch(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", path.name)
+    found = re.fullmatch(r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)", path.name)
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
@@ -216,10 +272,7 @@ def find_version(outputs: Path, name: str) -> Version:
     what = f"version {wanted!r} of {dataset!r}" if wanted and known else f"dataset {name!r}"
     folders = sorted(root.glob("*"))
     found = [f"{path.name}/{dotted(number)}" for path in folders for number in numbers(path)]
-    older = [f"{p.parent.parent.name}/{p.parent.name}" for p in root.glob("*/v*/manifest.json")]
     known_ones = f"There are: {', '.join(found)}." if found else "There is none yet."
-    if older:
-        known_ones += f" Of an older layout, to be published again: {', '.join(sorted(older))}."
     raise NothingFound(f"There is no {what} in {root}. {known_ones}")
 
 

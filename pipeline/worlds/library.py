@@ -90,6 +90,9 @@ def _scripts(path: Path, machine: Machine) -> tuple[list[JsonObject], list[World
 # --- the worlds that a recipe names ----------------------------------------------------------
 
 
+LICENCE = "Apache-2.0"  # of the worlds that ship, as of all that does
+
+
 @cache
 def shipped() -> dict[str, Path]:
     """The worlds that come along, by name."""
@@ -171,6 +174,7 @@ def _read(path: Path, _: tuple[int, ...]) -> World:
         category=spec["category"] or spec["name"],
         tool=spec["tool"] or spec["name"],
         about=spec["about"],
+        licence=LICENCE if path in shipped().values() else "",
         spec=spec,
         scripts=tuple(written_scripts(path, machine)),
     )
@@ -198,7 +202,9 @@ def apis_of(world: World) -> Iterator[Api]:
             description=f"{spec['about']}{told}",
             parameters=parameters(spec["args"]),
             returns=returns(spec["shape"]),
-            source=Source(kind="world", reference=world.name, operation=name),
+            source=Source(
+                kind="world", reference=world.name, operation=name, licence=world.licence
+            ),
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 from support.screen import shown
 
 from toolloom.llm import FakeServer
-from toolloom.pipeline.dataset.report import Counts, Summary
+from toolloom.pipeline.dataset.run_report import Counts, Summary
 from toolloom.pipeline.estimate import (
     Sampled,
     estimate,

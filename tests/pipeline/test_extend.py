@@ -10,7 +10,7 @@ import pytest
 from support import growing_dataset, toys
 from support.growing_dataset import published as of
 
-from toolloom.pipeline.dataset.report import count
+from toolloom.pipeline.dataset.run_report import count
 from toolloom.pipeline.growth import is_expanded, parsed_plan, plan_extension, plan_regeneration
 from toolloom.pipeline.run import Made, make_dataset, run
 from toolloom.pipeline.stage import Stage, StageInput

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support import growing_dataset, toys
 
-from toolloom.pipeline.dataset.report import count
+from toolloom.pipeline.dataset.run_report import count
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import preview, run, segments

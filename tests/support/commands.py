@@ -10,10 +10,11 @@ from typer.testing import CliRunner, Result
 
 from support import toys
 from toolloom.cli import app
-from toolloom.pipeline.dataset.rows import APIS, CONFIGS, SAMPLES, samples_row
-from toolloom.pipeline.store.tables import VersionWriter
-from toolloom.pipeline.store.version import LAYOUT
+from toolloom.pipeline.dataset.configs import APIS, SAMPLES, samples_row
+from toolloom.pipeline.dataset.figures import describe
+from toolloom.pipeline.store.parquet import VersionWriter
 from toolloom.schemas import Sample
+from toolloom.schemas.base import LAYOUT
 
 
 def call(*arguments: object) -> Result:
@@ -23,13 +24,15 @@ def call(*arguments: object) -> Result:
 def shop(outputs: Path, samples: Iterable[tuple[str, Sample]]) -> Path:
     """The version shop/1.0.0 of samples by split and two APIs; the folder of outputs."""
     folder = outputs / "datasets" / "shop" / "1.0.0"
-    with VersionWriter(folder, CONFIGS) as tables:
+    with VersionWriter(folder) as tables:
         for split, sample in samples:
             tables.add(SAMPLES, split, samples_row(sample.model_dump(mode="json")))
         for name in ("current", "forecast"):
             (row,) = APIS.row.of(toys.api(name=name).model_dump(mode="json"))
             tables.add(APIS, "train", row)
-        configs = tables.finish()
-    manifest = {"layout": LAYOUT, "name": "shop", "version": "1.0.0", "content": "x"}
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "configs": configs}))
+        tables.finish()
+    manifest = {"layout": LAYOUT, "name": "shop", "version": "1.0.0", "content": "0" * 64}
+    manifest |= {"toolloom": "0", "code": "0", "plan": {}, "runs": {}, "files": {}}
+    manifest |= {"parent": None, "regenerated": None}
+    (folder / "manifest.json").write_text(json.dumps({**manifest, **describe(folder)}))
     return outputs

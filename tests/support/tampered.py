@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 
 from toolloom.llm.scripted import FakeServer
 from toolloom.pipeline.dataset.card import card
-from toolloom.pipeline.dataset.rows import CONFIGS
-from toolloom.pipeline.dataset.verify_files import FaultKind, VerifyReport, VersionFault
+from toolloom.pipeline.dataset.configs import CONFIGS
+from toolloom.pipeline.dataset.verify import FaultKind, VerifyReport, VersionFault
 from toolloom.pipeline.growth import plan_regeneration
 from toolloom.pipeline.run import make_dataset
-from toolloom.pipeline.store.tables import VersionWriter
+from toolloom.pipeline.store.parquet import VersionWriter
 from toolloom.schemas import parse_recipe
 
 Row = dict[str, Any]
@@ -31,7 +31,7 @@ def rows_of(version: Path, config: str, split: str) -> list[Row]:
 
 def write_rows(version: Path, config: str, split: str, rows: list[Row]) -> None:
     known = {each.name: each for each in CONFIGS}
-    with VersionWriter(version / "new", CONFIGS) as tables:
+    with VersionWriter(version / "new") as tables:
         for row in rows:
             tables.add(known[config], split, row)
         tables.finish()

@@ -22,7 +22,7 @@ from toolloom.pipeline.formats.base import (
 )
 from toolloom.pipeline.store.files import replacing, to_text
 from toolloom.pipeline.store.locks import LOCK, hold
-from toolloom.pipeline.store.tables import reads_back, table_of
+from toolloom.pipeline.store.parquet import reads_back, table_of
 from toolloom.pipeline.store.version import numbered
 from toolloom.schemas import ExportError, JsonObject, NothingFound, Sample, StoreError
 

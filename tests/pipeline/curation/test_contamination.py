@@ -20,7 +20,7 @@ from toolloom.pipeline.curation.contamination import (
     says,
     words,
 )
-from toolloom.pipeline.dataset.report import overlap, pairs
+from toolloom.pipeline.dataset.run_report import overlap, pairs
 from toolloom.schemas import FunctionCall, JsonObject, Reason, Sample, ToolCall
 
 TEXT = (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import toys
 
-from toolloom.pipeline.dataset.report import contamination, count
+from toolloom.pipeline.dataset.run_report import contamination, count
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.progress import Watch
 from toolloom.pipeline.run import preview, run, segments, shards_in_flight

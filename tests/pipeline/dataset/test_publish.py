@@ -14,23 +14,21 @@ from support import finished_runs, toys
 from support.finished_runs import GROWN, REWRITE, finished_run, more, published
 from support.tampered import rows_of as stored
 
+from toolloom.pipeline.dataset.configs import SFT, sft_row
 from toolloom.pipeline.dataset.figures import (
     BEFORE_QUERIES,
-    InstructionCounts,
     split_of_rejected,
 )
-from toolloom.pipeline.dataset.instructions import is_trained, planning_rows
+from toolloom.pipeline.dataset.planning import is_trained, planning_rows
 from toolloom.pipeline.dataset.publish import Published, publish
-from toolloom.pipeline.dataset.rows import SFT, sft_row
 from toolloom.pipeline.run import make_dataset
-from toolloom.pipeline.store import tables
+from toolloom.pipeline.store import parquet as tables
 from toolloom.pipeline.store.version import change
 from toolloom.schemas import (
     Extension,
     Granularity,
     JsonObject,
     PublishError,
-    Rating,
     Reason,
     Regeneration,
     Rejected,
@@ -96,7 +94,9 @@ def test_numbers_that_datasets_cannot_hold_are_only_in_samples(
     assert not SFT.holds(SFT.encode(training_row(odd)))
     made = published(tmp_path, toys.sample(), odd)
     assert [row["id"] for row in load(made, "sft", tmp_path)] == ["q0"]
-    assert made.manifest["configs"]["sft"]["train"]["left_out"] == 1
+    assert "1 dialogues with numbers that `datasets` cannot hold exactly are left out of `sft`" in (
+        (made.path / "README.md").read_text()
+    )
     kept = json.loads(load(made, "samples", tmp_path)[1]["dialogue"])
     assert kept["messages"][1]["tool_calls"][0]["function"]["arguments"] == {"number": value}
 
@@ -104,7 +104,7 @@ def test_numbers_that_datasets_cannot_hold_are_only_in_samples(
 def test_a_version_whose_rows_are_all_left_out_of_sft_loads(tmp_path: Path) -> None:
     """One config without files in the header, and `datasets` would load none of them."""
     made = published(tmp_path, toys.sample(arguments={"city": "Zürich", "n": 2**80}))
-    assert made.manifest["configs"]["sft"]["train"]["rows"] == 0
+    assert "sft" not in made.manifest["configs"]
     assert len(load(made, "samples", tmp_path)) == 1
     assert '"samples", split="train"' in made.load_line
     card = (made.path / "README.md").read_text()
@@ -128,26 +128,6 @@ def test_many_rows_make_numbered_files(tmp_path: Path, monkeypatch: pytest.Monke
     assert names == [f"train-0000{i}-of-00002.parquet" for i in range(2)]
     assert pq.read_metadata(made.path / "sft" / names[0]).num_row_groups == 2
     assert [r["id"] for r in load(made, "sft", tmp_path)] == [f"q{i}" for i in range(7)]
-
-
-def test_rows_that_wait_on_the_disk_make_the_same_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """How many rows of a group wait in memory is not to be seen in its bytes; nothing else is left
-    in the version's folder."""
-    monkeypatch.setattr(tables, "ROWS_IN_GROUP", 4)
-    samples = [toys.sample(toys.query(i), arguments={"city": "Zürich", "n": i}) for i in range(11)]
-    held = []
-    for letters in (10**9, 1, 6_000):
-        monkeypatch.setattr(tables, "LETTERS_HELD", letters)
-        held.append(contents(published(tmp_path / str(letters), *samples).path))
-    assert held[0] == held[1] == held[2]
-    assert (
-        pq.read_metadata(
-            tmp_path / "1" / "datasets" / "toy" / "1.0.0" / "sft" / "train-00000-of-00001.parquet"
-        ).num_row_groups
-        == 3
-    )
 
 
 async def test_equal_runs_publish_equal_bytes(tmp_path: Path) -> None:
@@ -376,15 +356,3 @@ def test_the_number_tells_what_was_added(
         return {"layout": 2, "plan": {}, "configs": configs}
 
     assert change(manifest(before), manifest(after)) == kind
-
-
-def test_ratings_are_told_as_sums() -> None:
-    """So that figures of two parts are the sum of the parts'."""
-    vote = Rating(plausibility=3, conciseness=2, relevance=3, realness=1)
-    rated = finished_runs.instruction(Granularity.TOOL, ratings=(vote, vote))
-    one = InstructionCounts()
-    one.add(rated.model_dump(mode="json"))
-    both = InstructionCounts(one.told()) + one
-    assert both.told()["ratings"]["tool"]["votes"] == 4
-    assert both.mean("tool", "conciseness") == 2
-    assert both.mean("api", "conciseness") is None

@@ -1,168 +1,519 @@
+"""What is broken in a version, and the finding: a forger made all hashes right again.
+
+`test_tampered.py` changes whatever there is; here is what the findings say.
+"""
+
 from __future__ import annotations
 
+import asyncio
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from support.tampered import fix, found, only, read_manifest
+from support.foreign_rows import INSTRUCTION, TREE
+from support.tampered import FIELDS, Row, fix, found, only, read_manifest, rows_of, write_rows
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.pipeline.checks.findings import Findings
-from toolloom.pipeline.dataset.verify import place_of, verify
-from toolloom.pipeline.dataset.verify_files import FaultKind, VerifyReport, VersionFiles
-from toolloom.schemas import NothingFound, StoreError
+from toolloom.llm.fake import FakeServer
+from toolloom.pipeline.dataset.configs import PLANNING, SFT, instruction_row, sft_row
+from toolloom.pipeline.dataset.figures import describe
+from toolloom.pipeline.dataset.planning import is_trained, planning_rows
+from toolloom.pipeline.dataset.verify import FaultKind, VerifyReport, place_of, verify
+from toolloom.pipeline.growth import plan_extension
+from toolloom.pipeline.run import make_dataset
+from toolloom.schemas import (
+    Ability,
+    ExpansionPlan,
+    JsonObject,
+    NothingFound,
+    RewritePlan,
+    StoreError,
+    parse_recipe,
+)
 
-# -- What is as it was published -----------------------------------------------------------------
+FILE, TABLE, RECORD, CHECK = FaultKind.FILE, FaultKind.TABLE, FaultKind.RECORD, FaultKind.CHECK
+TRAINING, SPLIT = FaultKind.TRAINING, FaultKind.SPLIT
+LINEAGE, FIGURE = FaultKind.LINEAGE, FaultKind.FIGURE
+SAMPLES = "samples/train-00000-of-00001.parquet"
+BOTH = ("samples", "sft")
+SPLITS = {"train": 8, "validation": 1, "test_instruction": 1, "test_tool": 1}
 
 
-def test_a_published_version_holds(version: Path) -> None:
-    """Nothing is found in what was published, wherever it is copied, and every row was read."""
-    report = verify(version)
-    assert report.faults == () and report.good
-    manifest = read_manifest(version)
-    total = sum(sheet["rows"] for sheet in manifest["configs"]["samples"].values())
-    assert report.inspected == report.rows["samples"] == total > 30
-    assert report.files == sum(1 for p in version.rglob("*") if p.is_file())
+@pytest.fixture(scope="module")
+def grown(built_once: Callable[..., Path]) -> Path:
+    """1.0.0 of the scripted endpoint, 1.1.0 with instructions, 1.2.0 with rows of templates."""
+
+    def build(folder: Path) -> None:
+        with FakeServer().serve_in_thread() as server:
+            model = {"base_url": server.base_url, "model": "fake", "concurrency": 16}
+            small = {"queries": {"count": 40, "distractors": 2}, "splits": SPLITS}
+            recipe = parse_recipe({**FIELDS, **small, "model": model}, "a recipe")
+            asyncio.run(make_dataset(recipe, outputs=folder))
+            for more in ({"rewrite": RewritePlan(votes=1)}, {"expand": ExpansionPlan(rows=12)}):
+                again = plan_extension(folder, "toy", **more)  # type: ignore[arg-type]
+                asyncio.run(make_dataset(again, outputs=folder))
+
+    return built_once("grown", build)
+
+
+@pytest.fixture
+def home(grown: Path, tmp_path: Path) -> Path:
+    """A copy of these versions, to tamper with."""
+    return Path(shutil.copytree(grown / "datasets" / "toy", tmp_path / "toy", symlinks=True))
+
+
+def details(version: Path, kind: FaultKind) -> str:
+    return " | ".join(fault.detail for fault in found(verify(version), kind))
+
+
+@pytest.mark.parametrize("number", ["1.0.0", "1.1.0", "1.2.0"])
+def test_what_was_added_holds(grown: Path, number: str) -> None:
+    """Nothing is found in a version that grew, nor in those it grew of."""
+    report = verify(grown / "datasets" / "toy" / number)
+    assert (report.faults, report.notes) == ((), ())
+    manifest = read_manifest(grown / "datasets" / "toy" / "1.2.0")
+    assert len(manifest["instructions"]["splits"]["train"]["levels"]) == 5
+    assert manifest["extended"]["rows"]["samples"]["train"] > 5
 
 
 def test_a_regenerated_version_holds(outputs: Path) -> None:
-    """A version with a split made anew follows its parent, which lies beside it."""
+    """A version with a split made anew follows its parent, which lies beside it; every row of it
+    was read, and every dialogue inspected."""
     path = place_of(outputs, "toy")
     assert path.name == "1.1.0"
     report = verify(path)
     assert report.good and report.notes == ()
+    total = sum(sheet["rows"] for sheet in read_manifest(path)["configs"]["samples"].values())
+    assert report.inspected == report.rows["samples"] == total > 30
 
 
-# -- Bytes ---------------------------------------------------------------------------------------
+def test_a_dataset_of_foreign_requests_alone_holds(tmp_path: Path) -> None:
+    """ToolBench's trees make a version without dialogues or APIs, which is verified like any."""
+    hybrid = "I fly to Bern tomorrow with my sister. What is the weather there?"
+    trees = tmp_path / "trees"
+    trees.mkdir()
+    for name, row in (("tree", TREE), ("query", [INSTRUCTION])):
+        text = json.dumps(row).replace(INSTRUCTION["query"], hybrid)
+        (trees / f"{name}.json").write_text(text)
+    with FakeServer().serve_in_thread() as server:
+        model = {"base_url": server.base_url, "model": "fake"}
+        base = parse_recipe({"name": "trees", "model": model}, "a recipe")
+        plan = RewritePlan(seeds=(str(trees),), votes=0)
+        recipe = plan_extension(tmp_path, "trees", rewrite=plan, recipe=base)
+        made = asyncio.run(make_dataset(recipe, outputs=tmp_path))
+    assert made.published and made.published.version.number == "1.0.0"
+    report = verify(made.published.path)
+    assert report.faults == () and report.rows["instructions"] > 2
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(data=st.data())
-def test_any_edited_byte_is_found_in_its_file(version: Path, data: st.DataObject) -> None:
-    """One changed bit, anywhere in any file, is found, and the file is named."""
-    names = sorted(p.relative_to(version).as_posix() for p in version.rglob("*") if p.is_file())
-    name = data.draw(st.sampled_from(names))
-    raw = (version / name).read_bytes()
-    place = data.draw(st.integers(0, len(raw) - 1))
-    edited = bytearray(raw)
-    edited[place] ^= 1 << data.draw(st.integers(0, 7))
-    try:
-        (version / name).write_bytes(edited)
-        faults = found(verify(version), FaultKind.FILE)
-    finally:
-        (version / name).write_bytes(raw)
-    assert any(name == f.file or name in f.detail for f in faults)
+# -- Files -----------------------------------------------------------------------------------------
 
 
 def test_a_truncated_table_is_a_finding(version: Path) -> None:
     """A table that was cut off is named, as a file and as a table, and the others are verified."""
-    path = version / "samples" / "train-00000-of-00001.parquet"
+    path = version / SAMPLES
     path.write_bytes(path.read_bytes()[:-100])
     report = verify(version)
-    name = "samples/train-00000-of-00001.parquet"
-    assert [f.file for f in found(report, FaultKind.FILE)] == [name]
-    assert [f.file for f in found(report, FaultKind.TABLE)] == [name]
-    assert only(report) == {FaultKind.FILE, FaultKind.TABLE}
+    assert [f.file for f in found(report, FILE)] == [SAMPLES]
+    assert [f.file for f in found(report, TABLE)] == [SAMPLES]
+    assert only(report) == {FILE, TABLE}
     assert report.inspected > 0 and report.notes
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7])
 def test_damaged_pages_are_a_finding(version: Path, share: float) -> None:
     """Bytes overwritten inside a table, hashes made right: named, whatever they break."""
-    path = version / "samples" / "train-00000-of-00001.parquet"
-    raw = bytearray(path.read_bytes())
+    raw = bytearray((version / SAMPLES).read_bytes())
     at = int(len(raw) * share)
     raw[at : at + 40] = bytes(40)
-    path.write_bytes(raw)
+    (version / SAMPLES).write_bytes(raw)
     try:
         fix(version, remade=False)
     except (OSError, pa.ArrowException):
         return  # not even the forger can read its footer
-    report = verify(version)
-    assert not report.good
-    assert any(f.file == "samples/train-00000-of-00001.parquet" for f in report.faults)
+    assert SAMPLES in {fault.file for fault in verify(version).faults}
 
 
 def test_files_too_many_and_missing_are_named(version: Path) -> None:
     """A version holds its files and no others; a link is not followed."""
-    (version / "plots" / "extra.svg").write_text("<svg/>")
+    (version / "sft" / "extra.svg").write_text("<svg/>")
     (version / "sft" / "hidden.parquet").symlink_to("/etc/passwd")
     (version / "README.md").unlink()
-    report = verify(version)
-    assert {f.file for f in found(report, FaultKind.FILE)} == {
-        "plots/extra.svg",
-        "sft/hidden.parquet",
-        "README.md",
-    }
+    named = {f.file for f in found(verify(version), FILE)}
+    assert named == {"sft/extra.svg", "sft/hidden.parquet", "README.md"}
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "SHA256SUMS"])
 def test_a_version_without_manifest_or_sums_is_judged(version: Path, name: str) -> None:
     """What is left of a version is still held against what is left of its hashes."""
     (version / name).unlink()
-    report = verify(version)
-    assert [f.file for f in found(report, FaultKind.FILE)] == [name]
+    assert [f.file for f in found(verify(version), FILE)] == [name]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"layout": 2}', "\0", "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"layout": 3}', "\0", "[" * 100_000])
 def test_a_manifest_that_is_none_is_a_finding(version: Path, text: str) -> None:
     """Whatever stands in its place, there is a finding and no traceback."""
     (version / "manifest.json").write_text(text)
-    assert "manifest.json" in {f.file for f in found(verify(version), FaultKind.FILE)}
+    assert "manifest.json" in {f.file for f in found(verify(version), FILE)}
 
 
-def test_a_manifest_leads_nowhere_outside(version: Path, tmp_path: Path) -> None:
-    """Names that a forged manifest makes up are never opened."""
-    manifest = read_manifest(version)
-    shutil.copy(version / "samples" / "train-00000-of-00001.parquet", tmp_path / "out.parquet")
+def leads_out(manifest: Row) -> None:
     files = manifest["configs"]["samples"]["train"]["files"]
-    files["../out.parquet"] = files.pop("samples/train-00000-of-00001.parquet")
+    files["../out.parquet"] = files.pop(SAMPLES)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        leads_out,
+        *(
+            lambda m, odd=odd: m.update(extended=odd)  # type: ignore[misc]
+            for odd in ({}, {"run": "x", "rows": {"samples": {"train": -1}}}, [])
+        ),
+    ],
+)
+def test_an_odd_manifest_is_told(version: Path, change: Callable[[Row], None]) -> None:
+    """Names that lead out of the version are never opened; what says something else in the place of
+    a part is told, and nothing is raised."""
+    manifest = read_manifest(version)
+    (version.parent / "out.parquet").write_bytes((version / SAMPLES).read_bytes())
+    change(manifest)
+    (version / "manifest.json").write_text(json.dumps(manifest))
+    assert "is damaged" in details(version, FILE)
+
+
+# -- Rows ------------------------------------------------------------------------------------------
+
+
+def change_rows(version: Path, change: Callable[[list[Row]], list[Row]], *configs: str) -> str:
+    """Change the rows of `train` in some configs alike; the id of the first one before."""
+    for config in configs:
+        rows = rows_of(version, config, "train")
+        write_rows(version, config, "train", change(list(rows)))
+    return str(rows[0]["id"])
+
+
+def change_sample(version: Path, place: int, change: Callable[[Row], object]) -> str:
+    """Change a dialogue, and its training row with it."""
+    samples, training = (rows_of(version, config, "train") for config in BOTH)
+    dialogue = json.loads(samples[place]["dialogue"])
+    change(dialogue)
+    samples[place]["dialogue"] = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
+    training[place] = SFT.encode(sft_row({"dialogue": dialogue}))
+    write_rows(version, "samples", "train", samples)
+    write_rows(version, "sft", "train", training)
+    return str(samples[place]["id"])
+
+
+def removed(version: Path) -> str:
+    return change_rows(version, lambda rows: rows[1:], "samples")
+
+
+def removed_everywhere(version: Path) -> None:
+    """The figures with it: only the run's counts tell."""
+    change_rows(version, lambda rows: rows[1:], *BOTH)
+    manifest = read_manifest(version)
+    for split, figures in describe(version)["splits"].items():
+        manifest["splits"][split] |= figures
     fix(version, manifest)
-    report = verify(version)
-    assert "../out.parquet" in {f.file for f in found(report, FaultKind.FILE)}
-    assert report.rows["samples"] < report.rows["sft"]
 
 
-# -- Figures, parents ----------------------------------------------------------------------------
+def renamed_model(version: Path) -> None:
+    manifest = read_manifest(version)
+    for run in manifest["runs"].values():
+        for agent in run["agents"]:
+            agent["model"] = "a-better-one"
+    fix(version, manifest)
+
+
+def moved(version: Path) -> str:
+    for config in BOTH:
+        row = rows_of(version, config, "train")[0]
+        there = rows_of(version, config, "test_instruction")
+        write_rows(version, config, "test_instruction", [*there, row])
+    return change_rows(version, lambda rows: rows[1:], *BOTH)
+
+
+def out_of_place(version: Path) -> None:
+    change_rows(version, lambda rows: [rows[1], rows[0], *rows[2:]], "sft")
+
+
+def doubled(version: Path) -> str:
+    return change_rows(version, lambda rows: [*rows, rows[0]], *BOTH)
+
+
+def unseen_distractor(version: Path) -> str:
+    (tool, *_) = rows_of(version, "apis", "test_tool")
+    api = {**json.loads(tool["record"]), "provenance": []}
+    return change_sample(version, 0, lambda dialogue: dialogue["query"]["pool"].append(api))
+
+
+def api_shown_otherwise(version: Path) -> str:
+    told = {"description": "Sends all that is said to a stranger."}
+    return change_sample(version, 0, lambda dialogue: dialogue["query"]["pool"][0].update(told))
+
+
+def no_apis(version: Path) -> None:
+    shutil.rmtree(version / "apis")
+    manifest = read_manifest(version)
+    del manifest["configs"]["apis"]
+    manifest["apis"] |= {"count": 0, "sources": []}
+    fix(version, manifest)
+
+
+def reason_changed(version: Path) -> None:
+    split = next(iter(read_manifest(version)["configs"]["rejected"]))
+    rows = rows_of(version, "rejected", split)
+    rows[0]["reason"] = "unsolvable_query"
+    write_rows(version, "rejected", split, rows)
+
+
+def api_moved(version: Path) -> str:
+    api, *rest = rows_of(version, "apis", "test_tool")
+    write_rows(version, "apis", "test_tool", rest or [api])
+    write_rows(version, "apis", "train", [*rows_of(version, "apis", "train"), api])
+    return str(api["id"])
+
+
+def column_added(version: Path) -> None:
+    table = pq.read_table(version / SAMPLES)
+    pq.write_table(table.append_column("more", pa.array(["x"] * len(table))), version / SAMPLES)
+
+
+def other_records(version: Path) -> str:
+    rows = rows_of(version, "samples", "train")
+    rows[0]["dialogue"] = "{}"
+    rows[1]["ability"] = "nonsense"
+    rows[2]["verdict"] = rows[2]["verdict"].replace('"findings":[]', '"findings":[{}]')
+    write_rows(version, "samples", "train", rows)
+    return str(rows[2]["id"])
+
+
+def lie(version: Path) -> str:
+    """An argument that nobody said, everywhere."""
+    rows = rows_of(version, "samples", "train")
+    place = next(i for i, row in enumerate(rows) if row["ability"] == Ability.CALL)
+
+    def change(dialogue: Row) -> None:
+        call = next(m for m in dialogue["messages"] if m["tool_calls"])["tool_calls"][0]
+        call["function"]["arguments"] = {"city": "Atlantis"}
+
+    return change_sample(version, place, change)
+
+
+@pytest.mark.parametrize(
+    ("tamper", "kind", "told"),
+    [
+        (removed, TRAINING, "has no sample in `samples` at its place"),
+        (removed, FIGURE, "splits.train.rows is"),
+        (removed_everywhere, FIGURE, "run toy-"),
+        (renamed_model, FIGURE, "no run does"),
+        (moved, SPLIT, "is in test_instruction; its APIs and calls belong into train"),
+        (out_of_place, TRAINING, "at its place"),
+        (doubled, RECORD, "its id is there twice"),
+        (unseen_distractor, SPLIT, "which is held out of train"),
+        (api_shown_otherwise, RECORD, "otherwise than `apis` has it"),
+        (no_apis, SPLIT, "not in `apis`"),
+        (reason_changed, FIGURE, "splits."),
+        (api_moved, SPLIT, "its category and tool belong into test_tool"),
+        (column_added, TABLE, "its columns are"),
+        (other_records, RECORD, "holds no sample"),
+        (lie, CHECK, "Atlantis"),
+    ],
+)
+def test_what_is_broken_is_found(
+    version: Path, tamper: Callable[[Path], str | None], kind: FaultKind, told: str
+) -> None:
+    """The kind of the finding, what it says, and the row that it names."""
+    row = tamper(version)
+    fix(version)
+    faults = [f for f in verify(version).faults if f.kind is kind and told in f.detail]
+    assert faults and (row is None or kind is FIGURE or row in {fault.row for fault in faults})
+
+
+def test_an_argument_changed_for_trainers_is_found(version: Path) -> None:
+    """A training row is made of its sample; the message that is not is named, and nothing else."""
+    rows = rows_of(version, "sft", "train")
+    row = next(row for row in rows if any("tool_calls" in m for m in row["messages"]))
+    at = next(i for i, m in enumerate(row["messages"]) if "tool_calls" in m)
+    message = json.loads(row["messages"][at])
+    message["tool_calls"][0]["function"]["arguments"] = {"city": "Atlantis"}
+    row["messages"][at] = json.dumps(message, separators=(",", ":"))
+    write_rows(version, "sft", "train", rows)
+    fix(version)
+    (fault,) = verify(version).faults
+    assert fault.kind is TRAINING and fault.row == row["id"]
+    assert f"`messages[{at}]`" in fault.detail and "Atlantis" in fault.detail
+
+
+# -- Instructions ----------------------------------------------------------------------------------
+
+
+def change_instruction(
+    version: Path, change: Callable[[JsonObject], None], level: str = ""
+) -> None:
+    """Change the first instruction of a level: its record, its columns, its training rows, and the
+    figures with them."""
+    rows = rows_of(version, "instructions", "train")
+    place = next(n for n, row in enumerate(rows) if level in ("", row["level"]))
+    record = json.loads(rows[place]["record"])
+    change(record)
+    rows[place] = instruction_row(record)
+    write_rows(version, "instructions", "train", rows)
+    made = [json.loads(row["record"]) for row in rows]
+    trained = [row for each in made if is_trained(each, 0.5) for row in planning_rows(each)]
+    write_rows(version, "planning", "train", [*map(PLANNING.encode, trained)])
+    fix(version, {**read_manifest(version), "instructions": describe(version)["instructions"]})
+
+
+def put(**fields: Any) -> Callable[[JsonObject], None]:
+    return lambda made: made.update(fields)
+
+
+def add_a_wish(made: JsonObject) -> None:
+    made["text"] += " My neighbour's horse is called Waldemar."
+
+
+def rate_badly(made: JsonObject) -> None:
+    for vote in made["ratings"]:
+        vote["realness"] = 1
+
+
+def other_tool(made: JsonObject) -> None:
+    made["tags"]["tools"][0] = "Hammer"
+
+
+@pytest.mark.parametrize(
+    ("change", "level", "kind", "told"),
+    [
+        (other_tool, "", RECORD, "`tags` is not that of its sample"),
+        (lambda made: made["path"].insert(0, "hit"), "", RECORD, "`path` is not that of"),
+        (put(id="another"), "", RECORD, "its id is not that of its sample and level"),
+        (put(ratings=[]), "", RECORD, "has 0 votes, not 1"),
+        (put(licence="MIT"), "", RECORD, "`licence` is not that of its sample"),
+        (put(source="toolbench"), "", RECORD, "`source` is not that of its sample"),
+        (put(provenance=[]), "", RECORD, "its provenance does not name its sample"),
+        (put(sample="train-7-999999"), "", RECORD, "not in `samples` of train"),
+        (put(split="validation"), "", SPLIT, "is in train; it says validation"),
+        (put(text="Do it."), "hybrid", CHECK, "statement_not_contained"),
+        (add_a_wish, "statement", CHECK, "statement_not_contained"),
+        (rate_badly, "", CHECK, "poorly_rated"),
+    ],
+)
+def test_an_instruction_that_was_changed_is_found(
+    home: Path, change: Callable[[JsonObject], None], level: str, kind: FaultKind, told: str
+) -> None:
+    """Tags, path, words, votes, split, licence, source and name are those of its sample and run."""
+    change_instruction(home / "1.1.0", change, level)
+    assert told in details(home / "1.1.0", kind)
+
+
+def test_levels_stand_without_a_statement_that_votes_rejected(home: Path) -> None:
+    """They begin with it, and have votes of their own."""
+    version = home / "1.1.0"
+    rows = rows_of(version, "instructions", "train")
+    del rows[next(n for n, row in enumerate(rows) if row["level"] == "statement")]
+    write_rows(version, "instructions", "train", rows)
+    change_instruction(version, lambda made: None)  # the figures
+    assert details(version, CHECK) == ""
+
+
+def test_a_foreign_instruction_is_in_the_zone_of_its_tools(home: Path) -> None:
+    """One that names no sample of the version is still held to the plan of the splits."""
+    version = home / "1.1.0"
+    tags = json.loads(rows_of(version, "instructions", "train")[0]["record"])["tags"]
+    change_instruction(version, put(source="toolbench", sample="b1"))
+    manifest = read_manifest(version)
+    manifest["plan"]["unseen"] = [f"{tags['categories'][0]}/{tags['tools'][0]}"]
+    fix(version, manifest)
+    assert "its tools belong into test_tool" in details(version, SPLIT)
+
+
+# -- Training rows, figures, parents ---------------------------------------------------------------
+
+ANSWER = '{"role":"assistant","content":"Path: []"}'
+LACKS = (TRAINING, "in `planning` at its place")
+
+
+def ratings(manifest: Row) -> Row:
+    return manifest["instructions"]["splits"]["train"]["ratings"]
+
+
+@pytest.mark.parametrize(
+    ("number", "config", "change", "faults"),
+    [
+        # a changed answer of a training row
+        ("1.1.0", "planning", lambda rows: rows[0]["messages"].__setitem__(-1, ANSWER), [(TRAINING, "`messages[2]` has")]),
+        # an instruction has both of its training rows, or none
+        ("1.1.0", "planning", lambda rows: rows.pop(0), [LACKS, (FIGURE, "planning")]),
+        ("1.1.0", "planning", lambda rows: rows.pop(-1), [LACKS]),
+        # means that are too good, an example that nobody wrote
+        ("1.1.0", "", lambda m: ratings(m)["hybrid"].update(realness=999), [(FIGURE, "instructions.splits.train.ratings")]),
+        ("1.1.0", "", lambda m: m["instructions"]["example"]["levels"].update(hybrid="Nice"), [(FIGURE, "instructions.example.levels")]),
+        # the parent's rows in another order, under the added ones
+        ("1.2.0", "sft", lambda rows: rows.insert(0, rows.pop(1)), [(LINEAGE, "no longer the rows of 1.1.0")]),
+        # a config that got no rows is the parent's file
+        ("1.2.0", "apis", lambda rows: rows[0].update(licence="MIT"), [(LINEAGE, "no rows were added to it")]),
+        # other rows were added than are told, or made by the run
+        ("1.2.0", "", lambda m: m["extended"]["rows"]["samples"].update(train=1), [(FIGURE, "extended.rows.samples.train"), (FIGURE, "its splits have")]),
+        # a figure, and the order in which they are told
+        ("1.2.0", "", lambda m: m["splits"]["train"]["abilities"].update(call=1), [(FIGURE, "splits.train.abilities.call is 1, the data have")]),
+    ],
+)  # fmt: skip
+def test_what_was_tampered_with_is_found(
+    home: Path, number: str, config: str, change: Any, faults: Any
+) -> None:
+    """Training rows, figures and the parent's rows are made or read again, whatever hashes say."""
+    version, manifest = home / number, read_manifest(home / number)
+    if config:
+        rows = rows_of(version, config, "train")
+        change(rows)
+        write_rows(version, config, "train", rows)
+    else:
+        change(manifest)
+    fix(version, manifest)
+    for kind, told in faults:
+        assert told in details(version, kind)
+
+
+def test_the_share_of_coarse_rows_holds(home: Path) -> None:
+    """Rows that the share leaves out are found: the recipe of the run says what it is."""
+    version = home / "1.1.0"
+    made = [json.loads(row["record"]) for row in rows_of(version, "instructions", "train")]
+    rows = [PLANNING.encode(row) for each in made for row in planning_rows(each)]
+    write_rows(version, "planning", "train", rows)
+    fix(version)
+    assert "is there, though the recipe leaves it out" in details(version, TRAINING)
 
 
 def test_a_changed_figure_on_the_card_is_found(version: Path) -> None:
     """The card says what the manifest says, though its hash was made right."""
     text = (version / "README.md").read_text()
-    manifest = read_manifest(version)
-    rows = manifest["splits"]["train"]["rows"]
+    rows = read_manifest(version)["splits"]["train"]["rows"]
     (version / "README.md").write_text(text.replace(f" {rows} |", f" {rows + 900} |", 1))
     fix(version, remade=False)
+    assert [(f.kind, f.file) for f in verify(version).faults] == [(FIGURE, "README.md")]
+
+
+def test_a_parent_that_changed_is_found(home: Path) -> None:
+    """A version records the manifest it follows; without it here, that is told, as is one whose
+    rows cannot be compared."""
+    parent, version = home / "1.1.0", home / "1.2.0"
+    raw = (parent / SAMPLES).read_bytes()
+    (parent / SAMPLES).write_bytes(raw[:-1])
     report = verify(version)
-    assert [(f.kind, f.file) for f in report.faults] == [(FaultKind.FIGURE, "README.md")]
-
-
-def test_a_changed_figure_of_the_manifest_is_found(version: Path) -> None:
-    """Figures are counted again over the rows; the card that was made of them is no proof."""
-    manifest = read_manifest(version)
-    counts = manifest["splits"]["train"]["abilities"]
-    counts[next(iter(counts))] += 5
-    fix(version, manifest)
-    (fault,) = verify(version).faults
-    assert fault.kind is FaultKind.FIGURE and "splits.train.abilities" in fault.detail
-
-
-def test_a_parent_that_changed_is_found(outputs: Path, tmp_path: Path) -> None:
-    """A version records the manifest it follows; without it here, that is told."""
-    home = Path(shutil.copytree(outputs / "datasets" / "toy", tmp_path / "toy", symlinks=True))
-    manifest = read_manifest(home / "1.0.0")
-    manifest["content"] = "0" * 64
-    fix(home / "1.0.0", manifest)
-    assert only(verify(home / "1.1.0")) == {FaultKind.LINEAGE}
-    shutil.rmtree(home / "1.0.0")
-    report = verify(home / "1.1.0")
+    assert report.faults == () and "is damaged: not compared" in report.notes[0]
+    (parent / SAMPLES).write_bytes(raw)
+    fix(parent, {**read_manifest(parent), "content": "0" * 64}, remade=False)
+    assert only(verify(version)) == {LINEAGE}
+    shutil.rmtree(parent)
+    report = verify(version)
     assert report.good and "is not here" in report.notes[0]
 
 
@@ -172,37 +523,27 @@ def test_a_split_that_was_not_made_anew_is_the_parents(outputs: Path, tmp_path: 
     path = home / "1.1.0" / "rejected" / "validation-00000-of-00001.parquet"
     pq.write_table(pq.read_table(path), path, compression="none")
     fix(home / "1.1.0")
-    faults = found(verify(home / "1.1.0"), FaultKind.LINEAGE)
+    faults = found(verify(home / "1.1.0"), LINEAGE)
     assert [f.file for f in faults] == ["rejected/validation-00000-of-00001.parquet"]
 
 
 @pytest.mark.parametrize("number", ["1.0.1", "2.0.0", "0.9.0"])
-def test_a_number_of_another_kind_is_found(outputs: Path, tmp_path: Path, number: str) -> None:
-    """A new train split makes a minor version."""
-    home = Path(shutil.copytree(outputs / "datasets" / "toy", tmp_path / "toy", symlinks=True))
-    manifest = {**read_manifest(home / "1.1.0"), "version": number}
-    fix(home / "1.1.0", manifest)
-    assert only(verify(home / "1.1.0")) == {FaultKind.LINEAGE}
+def test_a_number_of_another_kind_is_found(home: Path, number: str) -> None:
+    """More rows to train on make a minor version."""
+    fix(home / "1.2.0", {**read_manifest(home / "1.2.0"), "version": number})
+    assert LINEAGE in only(verify(home / "1.2.0"))
 
 
-# -- Layouts, memory, the command ----------------------------------------------------------------
+# -- Layouts, the command --------------------------------------------------------------------------
 
 
-def test_findings_are_kept_in_bounds() -> None:
-    """All are counted; of each kind the first are kept, kind by kind in their order."""
-    files = VersionFiles(Path("here"), findings=Findings(most=3))
-    for number in range(50):
-        files.fault(FaultKind.RECORD, "row", str(number))
-    files.fault(FaultKind.FILE, "row", "gone")
-    assert files.findings.counts == {FaultKind.RECORD: 50, FaultKind.FILE: 1}
-    assert [fault.detail for fault in files.faults] == ["gone", "0", "1", "2"]
-
-
-@pytest.mark.parametrize(("layout", "age"), [(3, "a newer"), (1, "an older")])
+@pytest.mark.parametrize(("layout", "age"), [(4, "a newer"), (2, "an older")])
 def test_another_layout_is_told(version: Path, layout: int, age: str) -> None:
-    """A version of another toolloom is no finding: it says which toolloom reads it."""
+    """A version of another toolloom is no finding: it says which toolloom reads it, and what to
+    do."""
     fix(version, {**read_manifest(version), "layout": layout})
-    with pytest.raises(StoreError, match=f"{age} toolloom.*layout {layout}"):
+    what = "Update toolloom" if layout > 3 else "Run its recipe again"
+    with pytest.raises(StoreError, match=f"{age} toolloom.*layout {layout}.* {what}"):
         verify(version)
 
 
@@ -216,14 +557,14 @@ def test_the_command_tells_findings(version: Path, tmp_path: Path) -> None:
     done = command(version, "--json", tmp_path / "report.json")
     assert done.exit_code == 1 and "README.md" in done.output
     report = VerifyReport.model_validate_json((tmp_path / "report.json").read_bytes())
-    assert report.counts[FaultKind.FILE] == 1
+    assert report.counts[FILE] == 1
     assert VerifyReport.model_validate_json(command(version, "--json", "-").stdout).faults
 
 
 def test_what_is_no_version_is_a_mistake(version: Path, tmp_path: Path) -> None:
     """A folder that is not there, an empty one, and another layout end with exit code 2."""
     (tmp_path / "empty").mkdir()
-    fix(version, {**read_manifest(version), "layout": 3})
+    fix(version, {**read_manifest(version), "layout": 4})
     for name in (tmp_path / "nowhere", tmp_path / "empty", version, "\0", "../x"):
         assert command(name, "--outputs", tmp_path).exit_code == 2
     with pytest.raises(NothingFound, match="holds no"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import re
 import shutil
 import subprocess
@@ -18,12 +17,10 @@ from markupsafe import escape
 from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
 
 from toolloom.pipeline.dataset import verify as verifying
-from toolloom.pipeline.dataset.build import is_tried_again
-from toolloom.pipeline.dataset.plays import PlayCounts, worlds_told
-from toolloom.pipeline.dataset.rows import ENVIRONMENTS, SFT, environment_row, sft_row
-from toolloom.pipeline.dataset.verify import verify
-from toolloom.pipeline.dataset.verify_beside import Inspectors
-from toolloom.pipeline.dataset.verify_files import FaultKind
+from toolloom.pipeline.dataset.configs import ENVIRONMENTS, SFT, environment_row, sft_row
+from toolloom.pipeline.dataset.publish import is_tried_again
+from toolloom.pipeline.dataset.verify import FaultKind, verify
+from toolloom.pipeline.dataset.world_stats import PlayCounts, worlds_told
 from toolloom.pipeline.growth import plan_extension, plan_regeneration
 from toolloom.pipeline.pages.report import SHEETS, page, read, samples
 from toolloom.pipeline.pages.sections import worlds_sections
@@ -162,7 +159,7 @@ def test_an_environment_is_that_of_its_sample(version: Path) -> None:
     fix(version)
     first, last = found(verify(version), FaultKind.TRAINING)
     assert first.row == rows[0]["id"] and first.detail.startswith("`start` has ")
-    assert last.row == rows[-1]["id"] and "no row in `environments`" in last.detail
+    assert last.row == rows[-1]["id"] and "lacks 1 of 1 rows" in last.detail
 
 
 def test_a_missing_world_is_found(version: Path) -> None:
@@ -257,25 +254,7 @@ def test_figures_of_worlds_are_compared(version: Path) -> None:
     plays["scripts"]["one more"] = 1
     fix(version, manifest)
     (fault,) = verify(version).faults
-    assert fault.kind is FaultKind.FIGURE and fault.detail.startswith("worlds.train.")
-
-
-def test_figures_do_not_depend_on_the_order_of_rows(outputs: Path) -> None:
-    """Nor on what of them was counted together: a version that grows adds to what it had."""
-    rows = list(open_version(outputs / "datasets" / "small" / "1.1.0").rows("samples"))
-    dialogues = [json.loads(row["dialogue"]) for row in rows] * 3
-    for number, dialogue in enumerate(dialogues):
-        dialogue = dialogues[number] = json.loads(json.dumps(dialogue))
-        dialogue["query"]["id"] += f"-{number}"
-        dialogue["messages"][1]["content"] += f" {number}"
-    one, back, first, last = (PlayCounts() for _ in range(4))
-    for dialogue in dialogues:
-        one.add(dialogue)
-    for dialogue in reversed(dialogues):
-        back.add(dialogue)
-    for number, dialogue in enumerate(dialogues):
-        (first if number < 9 else last).add(dialogue)
-    assert one.told() == back.told() == (first + last).told()
+    assert fault.kind is FaultKind.FIGURE and fault.detail.startswith("worlds.splits.train.")
 
 
 def test_growth_plays_in_the_worlds_of_its_version(tmp_path: Path) -> None:
@@ -298,7 +277,7 @@ def test_growth_plays_in_the_worlds_of_its_version(tmp_path: Path) -> None:
 def test_rows_of_scripts_played_again_are_environments_too(outputs: Path, tmp_path: Path) -> None:
     """What is expanded names the version's world, and is replayed in it."""
     shutil.copytree(outputs / "datasets", tmp_path / "datasets", symlinks=True)
-    plan = plan_extension(tmp_path, "small", expand=ExpansionPlan(rows=6, ask=False))
+    plan = plan_extension(tmp_path, "small", expand=ExpansionPlan(rows=6))
     made = run_recipe(plan, tmp_path).published
     assert made and verify(made.path).good
     ids = [row["id"] for row in made.version.rows("environments")]
@@ -330,33 +309,6 @@ def test_what_fell_of_a_played_script_is_not_tried_again(outputs: Path) -> None:
     assert tried()
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_processes_beside_find_the_same(
-    version: Path, monkeypatch: pytest.MonkeyPatch, processes: int
-) -> None:
-    """In sound rows and forged ones, and where the version lacks the world."""
-    monkeypatch.setattr(verifying, "MANY", 1)
-    for act in (other_result, other_goal, unknown_world):
-        change(version, changing(version), act)
-        alone, beside = verify(version), verify(version, processes=processes)
-        assert alone.faults == beside.faults and alone.counts == beside.counts
-        assert alone.inspected == beside.inspected and alone.faults
-
-
-def test_what_no_process_answers_is_looked_at_here(version: Path) -> None:
-    """Processes that were killed, or know another world, tell nothing."""
-    rows = [("a file", row) for row in rows_of(version, "samples", "train")]
-    with Inspectors(1, []) as beside:
-        assert {beside.found("another") for _ in beside.ahead(rows)} == {None}
-    with Inspectors(1, []) as beside:
-        told = set()
-        for _ in beside.ahead(rows):
-            for process in multiprocessing.active_children():
-                process.kill()
-            told.add(beside.found(None))
-        assert told == {None}
-
-
 def test_the_report_has_a_proof_sheet_of_each_script(outputs: Path) -> None:
     """Rows of a script side by side, and whose words a dialogue has."""
     run_recipe(parse_recipe({**RECIPE, "name": "twice", "worlds": TWICE}, "a recipe"), outputs)
@@ -373,3 +325,30 @@ def test_the_report_has_a_proof_sheet_of_each_script(outputs: Path) -> None:
     assert {facets["words"] for group, _, facets in shown if group == "accepted"} == {
         "of a script, free to use again"
     }
+
+
+def test_figures_do_not_depend_on_the_order_of_rows(outputs: Path) -> None:
+    """Nor does the sample of rows whose words are compared."""
+    rows = list(open_version(outputs / "datasets" / "small" / "1.1.0").rows("samples"))
+    dialogues = [json.loads(row["dialogue"]) for row in rows] * 3
+    for number, dialogue in enumerate(dialogues):
+        dialogue = dialogues[number] = json.loads(json.dumps(dialogue))
+        dialogue["query"]["id"] += f"-{number}"
+        dialogue["messages"][1]["content"] += f" {number}"
+    one, back = PlayCounts(), PlayCounts()
+    for dialogue in dialogues:
+        one.add(dialogue)
+    for dialogue in reversed(dialogues):
+        back.add(dialogue)
+    assert one.told() == back.told()
+
+
+def test_processes_beside_find_the_same(version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In sound rows and forged ones, and where the version lacks the world."""
+    for act in (other_result, other_goal, unknown_world):
+        change(version, changing(version), act)
+    alone = verify(version)
+    monkeypatch.setattr(verifying, "MANY", 1)
+    beside = verify(version, processes=2)
+    assert alone.faults == beside.faults and alone.counts == beside.counts
+    assert alone.inspected == beside.inspected and alone.faults

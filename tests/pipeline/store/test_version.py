@@ -86,15 +86,26 @@ def test_a_row_that_shows_a_held_out_api_is_not_published(tmp_path: Path) -> Non
     assert not list((tmp_path / "datasets" / "toy").glob("[0-9.]*.*"))
 
 
-def test_a_dataset_of_a_newer_layout_is_refused(tmp_path: Path) -> None:
-    """It says so, and nothing is made beside it."""
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        (4, r"a newer toolloom \(layout 4; this one reads 3\)\. Update toolloom"),
+        (2, r"an older toolloom \(layout 2; this one reads 3\)\. Run its recipe again"),
+    ],
+)
+def test_a_dataset_of_another_layout_is_refused(tmp_path: Path, layout: int, said: str) -> None:
+    """It says so and what to do; a run makes none beside a newer one, and the next after an older."""
     made = published(tmp_path, toys.sample())
-    manifest = {**made.manifest, "layout": 3}
+    manifest = {**made.manifest, "layout": layout}
     (made.path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match="newer toolloom \\(layout 3; this one reads 2\\)"):
+    with pytest.raises(StoreError, match=said):
         find_version(tmp_path, "toy")
-    with pytest.raises(StoreError, match="newer toolloom"):
-        publish(finished_run(tmp_path, [toys.sample(toys.query(1))], seed=1), tmp_path)
+    run = finished_run(tmp_path, [toys.sample(toys.query(1))], seed=1)
+    if layout < 3:
+        assert publish(run, tmp_path).label == "toy/2.0.0"
+        return
+    with pytest.raises(StoreError, match=said):
+        publish(run, tmp_path)
     assert sorted(p.name for p in made.path.parent.iterdir()) == [".lock", "1.0.0", "latest"]
 
 
@@ -113,9 +124,10 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
         [],
         {"sft": []},
         {"sft": {"train": {"rows": 1}}},
-        {"sft": {"train": {"files": {"../other/x.parquet": {}}}}},
-        {"sft": {"train": {"files": {"/etc/passwd": {}}}}},
-        {"sft": {"train": {"files": {"samples/train.parquet": {}}}}},
+        *(
+            {"sft": {"train": {"rows": 1, "files": {name: {"rows": 1, "sha256": "", "bytes": 1}}}}}
+            for name in ("../other/x.parquet", "/etc/passwd", "samples/train.parquet")
+        ),
     ],
 )
 def test_a_manifest_names_the_files_of_its_version(tmp_path: Path, configs: Any) -> None:
@@ -124,5 +136,5 @@ def test_a_manifest_names_the_files_of_its_version(tmp_path: Path, configs: Any)
     made = published(tmp_path, toys.sample())
     manifest = {**made.manifest, "configs": configs}
     (made.path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match="do not name files by split.* Bring the file back"):
+    with pytest.raises(StoreError, match=r"is damaged \(configs.* Bring the file back"):
         find_version(tmp_path, "toy")

@@ -24,7 +24,7 @@ from toolloom.pipeline.formats.base import NotRepresentable, number_of
 from toolloom.pipeline.formats.chat import trl
 from toolloom.pipeline.formats.preferences import DEFECTS, Turn, _dialogue, trl_dpo
 from toolloom.pipeline.formats.toolbench import toolllama
-from toolloom.pipeline.store.tables import read_rows
+from toolloom.pipeline.store.parquet import read_rows
 from toolloom.schemas import Sample
 
 SYSTEM = "You call APIs. The present moment is Monday 2026-03-02 09:30."

@@ -23,7 +23,7 @@ from toolloom.pipeline.dataset.export.exporting import ExportFiles, _made
 from toolloom.pipeline.dataset.export.formats import FORMATS
 from toolloom.pipeline.formats.base import Arguments, Format
 from toolloom.pipeline.formats.reading import Reading
-from toolloom.pipeline.store.tables import read_rows
+from toolloom.pipeline.store.parquet import read_rows
 from toolloom.schemas import JsonObject, Sample
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(

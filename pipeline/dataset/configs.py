@@ -1,0 +1,397 @@
+"""The configs of a dataset: what their rows hold, and how rows are made of a run's records.
+
+A config is one model and one line in CONFIGS. Its fields are the columns, in order: writing,
+verifying, card and docs read them from there. Rows stay plain JSON objects, as a version may have
+hundreds of thousands of them; a test holds them against their models.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Field
+from pydantic_core import from_json
+
+from toolloom.pipeline.dataset.planning import is_trained, planning_rows
+from toolloom.pipeline.store.files import to_text
+from toolloom.pipeline.store.parquet import Config, TableRow
+from toolloom.pipeline.store.version import PARTS
+from toolloom.schemas import (
+    API_SEARCH,
+    Ability,
+    Api,
+    Instruction,
+    JsonObject,
+    Record,
+    Rejected,
+    World,
+    digest,
+)
+
+REJECTED_PARTS = ("findings", "record", "provenance")  # of a Rejected, stored as JSON
+_SEARCH = API_SEARCH.as_tool()
+
+Id = Annotated[str, Field(description="Id of the record, unique in its version.")]
+AbilityName = Annotated[
+    str, Field(description="`call`, `retrieve_call` or `plan_retrieve_call` (API-Bank).")
+]
+ScenarioName = Annotated[str, Field(description="What the dialogue exercises, such as `parallel`.")]
+Licence = Annotated[str, Field(description="SPDX identifier, where known.")]
+Whole = Annotated[str, Field(description="JSON: the whole record.")]
+
+
+class WholeRow(TableRow):
+    """A row with its whole record in the column `record`."""
+
+    @classmethod
+    def record_of(cls, row: JsonObject) -> JsonObject:
+        record: JsonObject = parsed(row["record"])
+        return record
+
+
+class SftRow(TableRow):
+    """Accepted dialogues as trainers take them, in OpenAI's chat form, each with its own tools."""
+
+    id: Id
+    ability: AbilityName
+    scenario: ScenarioName
+    messages: list[JsonObject] = Field(description="Chat messages; arguments of calls are objects.")
+    tools: list[JsonObject] = Field(
+        description="The tools the assistant was given, distractors included."
+    )
+    observations: list[str] = Field(
+        description="How each tool message came about, in order: `executed`, `simulated`, "
+        "`planned` (a fault that was drawn) or `search`."
+    )
+    flags: list[str] = Field(
+        description="Reasons why curation would have dropped it, had it been told to."
+    )
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        return (sft_row(record),)
+
+
+class SamplesRow(TableRow):
+    """The same dialogues with all that is known of them, to check or convert again."""
+
+    id: Id
+    ability: AbilityName
+    scenario: ScenarioName
+    dialogue: str = Field(description="JSON: the query with its intent and pool, the messages.")
+    verdict: str = Field(description="JSON: findings (none) and the tester's votes.")
+    flags: str = Field(description="JSON: what curation found and was told to keep.")
+    provenance: str = Field(description="JSON: the tester's share in the record.")
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        return (samples_row(record),)
+
+    @classmethod
+    def record_of(cls, row: JsonObject) -> JsonObject:
+        return {key: parsed(row[key]) for key in PARTS}
+
+
+class EnvironmentsRow(TableRow):
+    """The dialogues that play in a world, as environments: where each starts, what the user says,
+    and what is to come of it."""
+
+    id: Id
+    world: str = Field(description="The world's name.")
+    hash: str = Field(description="Hash of what its operations do, as in `worlds`.")
+    script: str = Field(description="The script it is a row of.")
+    scenario: ScenarioName
+    now: str = Field(description="The dialogue's present, as the world takes it.")
+    me: str = Field(description="Key of the one who speaks; empty where it matters to nobody.")
+    start: JsonObject = Field(description="JSON: the state before: `me`, `next`, `tables`.")
+    goal: JsonObject = Field(
+        description="JSON: `changes` of the state, none where nothing may change, and `facts` that "
+        "the user has to learn."
+    )
+    system: str = Field(description="The system turn.")
+    turns: list[str] = Field(description="What the user says, turn by turn.")
+    tools: list[str] = Field(description="The functions on offer, distractors included.")
+    operations: JsonObject = Field(
+        description="JSON: the functions that are the world's, each with its operation."
+    )
+    calls: str = Field(
+        description="JSON: the accepted dialogue's calls in the world, in order: `operation`, "
+        "`arguments`."
+    )
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        setting = record["dialogue"]["query"].get("setting")
+        return (environment_row(record["dialogue"], setting),) if setting else ()
+
+
+class InstructionsRow(WholeRow):
+    """What users may say at five granularities, each with the solution path that serves it."""
+
+    origin = Instruction
+    id: str = Field(description="Id of the sample and the level.")
+    sample: str = Field(description="Id of the sample, or of the ToolBench query.")
+    level: str = Field(
+        description="`statement`, `category`, `tool`, `api` or `hybrid`: from little to all."
+    )
+    instruction: str = Field(description="What the user says.")
+    category_tags: list[str] = Field(description="The category of each call of the path, in order.")
+    tool_tags: list[str] = Field(description="The tool of each call.")
+    api_tags: list[str] = Field(description="The API of each call, by its own name.")
+    spoken: list[str] = Field(
+        description="The tags of its level as the instruction says them, in order."
+    )
+    path: list[str] = Field(description="The functions that are called, in order, then `Finish`.")
+    ratings: str = Field(
+        description="JSON: votes on plausibility, conciseness, relevance and realness, each 1 to 3."
+    )
+    source: str = Field(description="`sample` or `toolbench`.")
+    licence: Licence
+    record: Whole
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        return (instruction_row(record),)
+
+
+class PlanningRow(TableRow):
+    """The instructions as trainers take them, for the tasks that come before any call."""
+
+    origin = Instruction
+    id: str = Field(description="Id of the instruction and the task.")
+    task: str = Field(
+        description="`tag_extraction`, which tags it asks for, or `path_planning`, which calls."
+    )
+    level: str = Field(description="The instruction's level.")
+    messages: list[JsonObject] = Field(description="Chat messages; the last one is learnt.")
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        return planning_rows(record)
+
+    @classmethod
+    def wanted(cls, record: JsonObject, recipe: JsonObject) -> bool | None:
+        """Of coarse levels only a share is trained on, which the recipe tells."""
+        plan = recipe.get("rewrite")
+        share = plan.get("coarse") if isinstance(plan, dict) else None
+        return is_trained(record, share) if isinstance(share, int | float) else None
+
+
+class RejectedRow(TableRow):
+    """What did not pass a stage, and why; the split `apis` holds what fell before any query."""
+
+    origin = Rejected
+    id: Id
+    stage: str = Field(description="The stage that rejected it.")
+    agent: str = Field(description="The agent whose work was rejected.")
+    reason: str = Field(description="Code of the first reason.")
+    detail: str = Field(description="What is wrong, in a sentence.")
+    findings: str = Field(description="JSON: all findings.")
+    record: str = Field(description="JSON: the record as far as it came.")
+    raw: list[str] = Field(description="The model's raw responses, in order.")
+    provenance: str = Field(description="JSON: how it was made.")
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        return ({**record, **{key: to_text(record[key]) for key in REJECTED_PARTS}},)
+
+    @classmethod
+    def record_of(cls, row: JsonObject) -> JsonObject:
+        return {**row, **{key: parsed(row[key]) for key in REJECTED_PARTS}}
+
+
+class ApisRow(WholeRow):
+    """The APIs: those of the split `train` are seen in training, the others only in their test."""
+
+    origin = Api
+    id: str = Field(description="`category/tool/name`.")
+    category: str = Field(description="Category.")
+    tool: str = Field(description="Tool (service).")
+    name: str = Field(description="The operation's own name.")
+    function: str = Field(description="The name models call it by.")
+    description: str = Field(description="What it does.")
+    parameters: str = Field(description="JSON Schema of the arguments.")
+    returns: str = Field(description="JSON Schema of the response; `null` where unknown.")
+    source: str = Field(description="Kind of source, such as `generated` or `openapi`.")
+    reference: str = Field(description="What it was read from.")
+    operation: str = Field(description="What it is called there.")
+    licence: Licence
+    record: Whole
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        source = record["source"]
+        row = {
+            "id": f"{record['category']}/{record['tool']}/{record['name']}",
+            **{k: record[k] for k in ("category", "tool", "name", "function", "description")},
+            **{k: to_text(record[k]) for k in ("parameters", "returns")},
+            "source": source["kind"],
+            **{k: source[k] for k in ("reference", "operation", "licence")},
+            "record": to_text(record),
+        }
+        return (row,)
+
+
+class WorldsRow(WholeRow):
+    """The worlds: APIs with a state that can be run, each with the dialogues written for it."""
+
+    origin = World
+    id: str = Field(description="Name and hash, such as `shop/94d3339e1e8a`.")
+    name: str = Field(description="Name, as rows tell it.")
+    hash: str = Field(description="Hash of what its operations do.")
+    category: str = Field(description="Category of its operations as APIs.")
+    tool: str = Field(description="Tool (service) that they belong to.")
+    about: str = Field(description="What it is, in a sentence.")
+    operations: int = Field(description="How many operations it has.")
+    policies: list[str] = Field(description="What an assistant in it is held to.")
+    scripts: int = Field(description="How many dialogues are written for it.")
+    spec: str = Field(description="JSON: the world as `replay/world.py` takes it.")
+    record: Whole
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        spec = record["spec"]
+        named = digest(spec)
+        row = {
+            "id": f"{record['name']}/{named}",
+            "hash": named,
+            **{key: record[key] for key in ("name", "category", "tool", "about")},
+            "operations": len(spec["operations"]),
+            "policies": [policy["says"] for policy in spec["policies"]],
+            "scripts": len(record["scripts"]),
+            "spec": to_text(spec),
+            "record": to_text(record),
+        }
+        return (row,)
+
+
+CONFIGS = (
+    SFT := Config("sft", SftRow),
+    SAMPLES := Config("samples", SamplesRow),
+    INSTRUCTIONS := Config("instructions", InstructionsRow),
+    PLANNING := Config("planning", PlanningRow),
+    REJECTED := Config("rejected", RejectedRow),
+    APIS := Config("apis", ApisRow),
+    WORLDS := Config("worlds", WorldsRow),
+    ENVIRONMENTS := Config("environments", EnvironmentsRow),
+)
+# The configs that hold records whole. All others can be made of them again.
+BASES = (SAMPLES, INSTRUCTIONS, REJECTED, APIS, WORLDS)
+
+
+def configs_of(record: type[Record]) -> list[Config]:
+    """The configs whose rows are made of such records."""
+    return [config for config in CONFIGS if config.row.origin is record]
+
+
+def base_of(config: Config) -> Config:
+    """The config that holds the records whole that a config's rows are made of."""
+    return next(base for base in BASES if base.row.origin is config.row.origin)
+
+
+Maker: TypeAlias = tuple[str, str, str, tuple[str, ...]]
+"""Stage, agent, model and the hashes of the prompts."""
+
+
+def makers_of(record: JsonObject) -> set[Maker]:
+    """Who made a record, given as JSON; of a sample also its query and its dialogue."""
+    dialogue = record.get("dialogue") or {}
+    parts = (record, dialogue, dialogue.get("query") or {})
+    shares = (share for part in parts for share in part.get("provenance", ()))
+    return {(s["stage"], s["agent"], s["model"], tuple(s["prompts"])) for s in shares}
+
+
+def parsed(text: Any) -> Any:
+    """JSON, by the faster of two parsers; where it refuses, the other has the word."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return json.loads(text)
+
+
+def sft_row(sample: JsonObject) -> JsonObject:
+    """A sample as a trainer takes it. In the retrieve abilities API Search is the only tool."""
+    dialogue = sample["dialogue"]
+    query, messages = dialogue["query"], dialogue["messages"]
+    searches = query["ability"] != Ability.CALL
+    return {
+        "id": query["id"],
+        "ability": query["ability"],
+        "scenario": query["scenario"],
+        "messages": [_bare(message) for message in messages],
+        "tools": [_SEARCH] if searches else [_tool(api) for api in query["pool"]],
+        "observations": [m["execution"]["kind"] for m in messages if m.get("execution")],
+        "flags": [flag["reason"] for flag in sample.get("flags", ())],
+    }
+
+
+def _bare(message: JsonObject) -> JsonObject:
+    """OpenAI's form; keys without a value are left out, as chat templates ask if they are there.
+
+    Content is always there: of the templates, some stop without the key and others at null.
+    """
+    bare = {k: v for k, v in message.items() if v is not None and v != [] and k != "execution"}
+    return bare if "content" in bare else {"role": bare.pop("role"), "content": "", **bare}
+
+
+def _tool(api: JsonObject) -> JsonObject:
+    """As `Api.as_tool`."""
+    kept = {"name": api["function"], **{k: api[k] for k in ("description", "parameters")}}
+    return {"type": "function", "function": kept}
+
+
+def samples_row(sample: JsonObject) -> JsonObject:
+    query = sample["dialogue"]["query"]
+    return {
+        **{key: query[key] for key in ("id", "ability", "scenario")},
+        **{key: to_text(sample[key]) for key in ("dialogue", "verdict", "provenance")},
+        "flags": to_text(sample.get("flags", [])),
+    }
+
+
+def environment_row(dialogue: JsonObject, setting: JsonObject) -> JsonObject:
+    query, messages, start = dialogue["query"], dialogue["messages"], setting["start"]
+    sources = {api["function"]: api.get("source") or {} for api in query["pool"]}
+    operations = {
+        function: source.get("operation", "")
+        for function, source in sources.items()
+        if (source.get("kind"), source.get("reference")) == ("world", setting["world"])
+    }
+    asked = (call["function"] for m in messages for call in m.get("tool_calls", ()))
+    calls = [
+        {"operation": operations[call["name"]], "arguments": call["arguments"]}
+        for call in asked
+        if call["name"] in operations
+    ]
+    said = [(m["role"], m.get("content") or "") for m in messages]
+    return {
+        **{key: query[key] for key in ("id", "scenario")},
+        **{key: setting[key] for key in ("world", "hash")},
+        "script": setting.get("script", ""),
+        "now": str(query["now"])[:16],
+        "me": str(start.get("me") or ""),
+        "start": start,
+        "goal": setting["goal"],
+        "system": next((text for role, text in said if role == "system"), ""),
+        "turns": [text for role, text in said if role == "user"],
+        "tools": [*sources],
+        "operations": operations,
+        "calls": to_text(calls),
+    }
+
+
+def instruction_row(instruction: JsonObject) -> JsonObject:
+    tags = instruction["tags"]
+    return {
+        **{key: instruction[key] for key in ("id", "sample", "level")},
+        "instruction": instruction["text"],
+        "category_tags": tags["categories"],
+        "tool_tags": tags["tools"],
+        "api_tags": tags["apis"],
+        **{key: instruction[key] for key in ("spoken", "path")},
+        "ratings": to_text(instruction["ratings"]),
+        **{key: instruction[key] for key in ("source", "licence")},
+        "record": to_text(instruction),
+    }

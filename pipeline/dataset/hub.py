@@ -1,0 +1,266 @@
+"""Pushes a version to the Hugging Face Hub: one commit, then a tag with its number.
+
+Whatever ended a push, the same command goes on with it: the library sends no file that the Hub has,
+a commit that is there is only tagged, and a tag that is there ends it. What the Hub and the way to
+it refuse becomes an error that says what to do, without the token and without addresses, which may
+be signed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from toolloom.pipeline.dataset.verify import look
+from toolloom.pipeline.store.version import Version
+from toolloom.schemas import PushError, StoreError, ToolloomError
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+CONNECTING, ANSWERING = 15, 300  # seconds; a commit of many files takes the Hub minutes
+HUBS_OWN = {".gitattributes"}  # what the Hub puts into a repository by itself
+REPLACED = {*HUBS_OWN, "README.md"}  # all that a repository made by hand may hold
+WORDS = 300  # letters of the Hub's own words
+AGAIN = "Run the same command again: what was sent is not sent again."
+TOKEN = "Log in with `hf auth login`, or set HF_TOKEN to a token with write access."
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """A version on the Hub, and what this push did of it."""
+
+    url: str
+    private: bool
+    commit: str
+    committed: bool
+    tagged: bool
+    load_line: str
+
+
+def login() -> str:
+    """The token: of HF_TOKEN, or what `hf auth login` has stored. Raises PushError."""
+    from huggingface_hub import get_token
+    from huggingface_hub.errors import OIDCError
+
+    with translated("the Hub", ""):
+        try:
+            token = get_token()
+        except OIDCError as error:
+            raise PushError("No token came of HF_OIDC_RESOURCE. Unset it, or mend it.") from error
+    if not token:
+        raise PushError(
+            "There is no token for the Hub. Set HF_TOKEN to one with write access, "
+            "or run `hf auth login`."
+        )
+    return token
+
+
+def push(version: Version, repo: str, token: str, *, public: bool = False) -> Pushed:
+    """Bring a version to `repo`, as far as it is not there. Raises PushError and StoreError."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined] # lazy there
+
+    if repo.count("/") != 1:
+        raise PushError(f"{repo}: is no name of a repository. Write owner/name.")
+    try:
+        validate_repo_id(repo)
+    except HFValidationError as error:
+        raise PushError(f"{error} Write owner/name.") from error
+    files = look(version.path)
+    for fault in files.faults:
+        raise StoreError(
+            f"{version.path / fault.file}: {fault.detail}; {version.label} is damaged, and nothing "
+            "was pushed. Bring the file back, or publish the dataset again."
+        )
+    with _quiet(), translated(repo, token):
+        return _push(version, {*files.hashes}, repo, _api(token), public)
+
+
+def _push(version: Version, names: set[str], repo: str, api: HfApi, public: bool) -> Pushed:
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    try:
+        info = api.dataset_info(repo)
+    except RepositoryNotFoundError as error:
+        if error.response.status_code != 404:
+            raise
+        # One that came between keeps its visibility: it is read once more.
+        api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
+        info = api.dataset_info(repo)
+    refs = api.list_repo_refs(repo, repo_type="dataset")
+    tagged = next((tag for tag in refs.tags if tag.name == version.number), None)
+    head = tagged.target_commit if tagged else info.sha
+    # The manifest has the hash of every other file: where it is the same, all is.
+    there = _manifest(api, repo, head)
+    is_there = there == (version.path / "manifest.json").read_bytes()
+    if tagged and not is_there:
+        raise PushError(
+            f"{repo} has a version {version.number} with other content, and versions "
+            "never change. Push to another repository, or publish the dataset as a new version."
+        )
+    commit = head
+    if not is_there:
+        _check_owner(version, repo, there, {*api.list_repo_files(repo, repo_type="dataset")})
+        commit = api.upload_folder(
+            repo_id=repo,
+            repo_type="dataset",
+            folder_path=version.path,
+            delete_patterns="*",
+            commit_message=version.label,
+            parent_commit=head,  # if somebody else pushes meanwhile, one of both fails
+        ).oid
+        # Such as a file that a .gitignore of the repository kept out, which nobody tells.
+        made = {*api.list_repo_files(repo, revision=commit, repo_type="dataset")}
+        if made - HUBS_OWN != names:
+            raise PushError(
+                f"The commit {str(commit)[:12]} of {repo} is not what {version.label} is; "
+                "it was not tagged. Run the same command again."
+            )
+    if not tagged:
+        api.create_tag(repo, tag=version.number, revision=commit, repo_type="dataset")
+    place = urlsplit(api.endpoint)
+    endpoint = place._replace(netloc=place.netloc.rpartition("@")[2]).geturl()  # no password
+    config, split = version.first
+    return Pushed(
+        url=f"{endpoint}/datasets/{repo}",
+        private=bool(info.private),
+        commit=str(commit),
+        committed=commit != head,
+        tagged=not tagged,
+        load_line=f'datasets.load_dataset("{repo}", "{config}", split="{split}", '
+        f'revision="{version.number}")',
+    )
+
+
+def _manifest(api: HfApi, repo: str, revision: str | None) -> bytes | None:
+    """The manifest.json of a revision; None if it has none."""
+    from huggingface_hub import get_session, hf_hub_url
+
+    asked = {"repo_type": "dataset", "revision": revision, "endpoint": api.endpoint}
+    where = hf_hub_url(repo, "manifest.json", **asked)
+    answer = get_session().get(where, headers={"Authorization": f"Bearer {api.token}"})
+    if answer.status_code == 404:
+        return None
+    answer.raise_for_status()
+    return bytes(answer.content)
+
+
+def _check_owner(version: Version, repo: str, manifest: bytes | None, there: set[str]) -> None:
+    """Raises PushError if a commit would delete what is no version of this dataset."""
+    try:
+        told = json.loads(manifest or b"null")
+    except ValueError:
+        told = None
+    name = told.get("name") if isinstance(told, dict) else None
+    if there <= REPLACED or name == version.name:
+        return
+    holds = f"the dataset {name}" if name else "files that are no version of a dataset"
+    raise PushError(
+        f"{repo} holds {holds}, which the push would delete. "
+        f"Give {version.name} a repository of its own."
+    )
+
+
+def _api(token: str) -> HfApi:
+    """The Hub, which is not waited for without end. Raises PushError."""
+    import httpx2
+    from huggingface_hub import HfApi, constants, is_offline_mode, set_client_factory
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    if is_offline_mode():
+        raise PushError("HF_HUB_OFFLINE is set, so nothing can be pushed. Unset it.")
+    patience = httpx2.Timeout(ANSWERING, connect=CONNECTING).as_dict()
+
+    def before(request: httpx2.Request) -> None:
+        if is_offline_mode():  # the library's own hook, which this one replaces
+            raise OfflineModeIsEnabled("HF_HUB_OFFLINE is set")
+        request.extensions["timeout"] = patience  # the library's calls say: none
+
+    # By xet a folder becomes several commits; by LFS it is one, whose files' SHA-256 are checked.
+    constants.HF_HUB_DISABLE_XET = True
+    hooks: Any = {"request": [before]}
+    set_client_factory(lambda: httpx2.Client(event_hooks=hooks, follow_redirects=True))
+    return HfApi(token=token, library_name="toolloom")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The library's lines are off: they repeat signed addresses."""
+    told = logging.getLogger("huggingface_hub")
+    before, told.level = told.level, logging.CRITICAL
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        told.level = before
+
+
+@contextmanager
+def translated(repo: str, token: str) -> Iterator[None]:
+    """Raises PushError for what huggingface_hub and its HTTP client raise."""
+    import httpx2
+
+    try:
+        yield
+    except ToolloomError:
+        raise
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, KeyError) as error:
+        raise PushError(_told(error, repo, token)) from error
+    except RuntimeError as error:  # of a file's upload, around what happened
+        if not isinstance(error.__cause__, httpx2.HTTPError | OSError | ValueError):
+            raise
+        raise PushError(_told(error.__cause__, repo, token)) from error
+
+
+def _told(error: BaseException, repo: str, token: str) -> str:
+    import httpx2
+
+    if (response := getattr(error, "response", None)) is not None:
+        words = _hidden(str(getattr(error, "server_message", None) or ""), token)
+        said = f" ({words})" if words else ""
+        wait = response.headers.get("Retry-After", "")
+        when = f"in {wait} seconds" if wait.isdigit() else "later"
+        changed = f"{repo} was changed at the same time{said}. {AGAIN}"
+        messages = {
+            401: f"The Hub does not accept the token{said}. {TOKEN}",
+            403: f"The token may not write to {repo}{said}. Use one with write access to "
+            f"{repo.partition('/')[0]}, or another repository.",
+            404: f"The Hub has no {repo} that this token may see{said}. Check its name.",
+            409: changed,
+            412: changed,
+            429: f"The Hub has had too many requests{said}. Try again {when}. {AGAIN}",
+        }
+        status = response.status_code
+        return messages.get(status, f"The Hub answered {status}{said}. {AGAIN}")
+    match error:
+        case httpx2.InvalidURL() | httpx2.UnsupportedProtocol():
+            return "HF_ENDPOINT is no address. Write it like https://huggingface.co, or unset it."
+        case httpx2.ConnectError() | httpx2.ConnectTimeout():
+            why = _hidden(str(error), token) or "no answer"
+            return f"The Hub cannot be reached ({why}). Check the network and HF_ENDPOINT. {AGAIN}"
+        case httpx2.LocalProtocolError() | UnicodeEncodeError():
+            return f"The token has characters that no token has. {TOKEN}"
+        case httpx2.TimeoutException():
+            return f"The Hub did not answer in time. {AGAIN}"
+        case httpx2.HTTPError() | ConnectionError():
+            return f"The connection to the Hub broke ({type(error).__name__}). {AGAIN}"
+        case OSError(filename=name, strerror=why) if name or why:
+            return f"{name or repo}: cannot be read ({why or 'failed'}). {AGAIN}"
+        case json.JSONDecodeError() | KeyError():
+            return "What answers is no Hub, or a broken one. Check HF_ENDPOINT."
+    return f"The Hub does not take it: {_hidden(str(error), token)}."
+
+
+def _hidden(words: str, token: str) -> str:
+    if token:
+        words = words.replace(token, "[key]")
+    line = " ".join(words.split()).rstrip(".")
+    return line if len(line) <= WORDS else f"{line[:WORDS]}…"

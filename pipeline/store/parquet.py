@@ -1,0 +1,297 @@
+"""Parquet files as `datasets.load_dataset` reads them, whose columns a pydantic model declares.
+
+The annotation of a field says how its column is stored: `str` is text, `int` a number,
+`JsonObject` its JSON as text, `list[str]` a list of texts, `list[JsonObject]` a list of objects,
+each as its JSON.
+
+`datasets` reads Json features with pandas' ujson, which rounds floats of more than 15 digits and
+stops with an error at integers over 64 bits. A row with objects that would not come back exactly as
+they went in is left out of its config; `Config.holds` tells.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, cast
+
+from pydantic import BaseModel
+
+from toolloom.pipeline.store.files import explain, to_text
+from toolloom.schemas import JsonObject, Record, Sample, StoreError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+ROWS_IN_GROUP = 1_000  # what is in memory of a table while it is written
+LETTERS_IN_GROUP = 4_000_000  # or as many letters, if rows are long
+ROWS_IN_FILE = 100_000
+# What ujson may not read as json does: numbers of many digits or with an exponent, no numbers at
+# all, half characters. More than 15 digits are a run of 9 digits and dots.
+_DELICATE = re.compile(r"[\d.]{9}|\de[+-]\d|NaN|Infinity|\\ud")
+
+
+class TableRow(BaseModel):
+    """A row of a config: its fields are the columns, its docstring what the card says of them."""
+
+    origin: ClassVar[type[Record]] = (
+        Sample  # what rows are made of: also Instruction, Rejected, Api, World
+    )
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        """The rows of a record, given as JSON, in the order in which they are stored."""
+        raise NotImplementedError
+
+    @classmethod
+    def record_of(cls, row: JsonObject) -> JsonObject:
+        """The record in a stored row, as JSON, of a config that holds records whole."""
+        raise NotImplementedError
+
+    @classmethod
+    def wanted(cls, record: JsonObject, recipe: JsonObject) -> bool | None:
+        """Whether a run of this recipe, as JSON, stores a record's rows; None: it has no say."""
+        return None
+
+
+Storage: TypeAlias = Literal["text", "json", "number", "texts", "objects"]
+_KINDS: dict[Any, Storage] = {
+    str: "text",
+    JsonObject: "json",
+    int: "number",
+    list[str]: "texts",
+    list[JsonObject]: "objects",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: how it is stored, and what the card says of it."""
+
+    kind: Storage
+    about: str
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config of a version: a folder of tables, one for each split, with the columns of `row`."""
+
+    name: str
+    row: type[TableRow]
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        fields = self.row.model_fields.items()
+        return {name: Column(_KINDS[f.annotation], f.description or "") for name, f in fields}
+
+    @cached_property
+    def about(self) -> str:
+        """The docstring of its model, to go on with in a sentence: what the rows are."""
+        text = " ".join((self.row.__doc__ or "").split()).removesuffix(".")
+        return text[:1].lower() + text[1:]
+
+    @cached_property
+    def objects(self) -> tuple[str, ...]:
+        """The columns that hold objects."""
+        return tuple(name for name, column in self.columns.items() if column.kind == "objects")
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns as they are stored. Of `datasets` only the form of its features is used.
+
+        Features travel in it only where objects need them: older versions of `datasets` do not
+        know all features, and read plain columns without.
+        """
+        if not self.objects:
+            return self.types
+        from datasets import Features, Json, List, Value
+
+        texts = Value("string")
+        kinds = {"text": texts, "json": texts, "number": Value("int64")}
+        kinds |= {"texts": List(texts), "objects": List(Json())}
+        columns = {name: kinds[column.kind] for name, column in self.columns.items()}
+        return Features(columns).arrow_schema
+
+    @cached_property
+    def types(self) -> pa.Schema:
+        """The same columns without the form of features, for which `datasets` has to be imported,
+        which takes longer than to read a small version."""
+        import pyarrow as pa
+
+        kinds = {"text": pa.string(), "json": pa.string(), "number": pa.int64()}
+        kinds |= {"texts": pa.list_(pa.string()), "objects": pa.list_(pa.json_())}
+        return pa.schema([(name, kinds[column.kind]) for name, column in self.columns.items()])
+
+    def encode(self, row: JsonObject) -> JsonObject:
+        """A row as it is stored: objects as their JSON."""
+        stored = {}
+        for name, column in self.columns.items():
+            value = row[name]
+            if column.kind == "json":
+                value = to_text(value)
+            elif column.kind == "objects":
+                value = list(map(to_text, value))
+            stored[name] = value
+        return stored
+
+    def holds(self, row: JsonObject) -> bool:
+        """Whether `datasets` will give back an encoded row exactly, integers as integers."""
+        return all(reads_back(row[name]) for name in self.objects)
+
+
+def reads_back(texts: Iterable[str]) -> bool:
+    """Whether `datasets` gives back these texts of JSON exactly."""
+    return all(map(_same_in_ujson, filter(_DELICATE.search, texts)))
+
+
+def _same_in_ujson(text: str) -> bool:
+    from datasets.utils.json import ujson_loads
+
+    try:
+        return to_text(ujson_loads(text)) == text
+    except ValueError:
+        return False
+
+
+@dataclass
+class TableWriter:
+    """A split of a config, being written, in files `<n>.parquet` of a folder."""
+
+    config: Config
+    folder: Path
+    open: ExitStack
+    waiting: dict[str, list[Any]] = field(default_factory=dict)  # a group, column by column
+    count: int = 0  # rows of the group
+    letters: int = 0
+    files: list[int] = field(default_factory=list)  # rows in each
+    writer: pq.ParquetWriter | None = None
+
+    def add(self, row: JsonObject) -> None:
+        for name in self.config.columns:
+            self.waiting.setdefault(name, []).append(row[name])
+        self.count += 1
+        self.letters += sum(map(_length, row.values()))
+        if self.count >= ROWS_IN_GROUP or self.letters > LETTERS_IN_GROUP:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits as one group of rows."""
+        if not self.count:
+            return
+        import pyarrow.parquet as pq
+
+        if self.writer is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path = self.folder / f"{len(self.files)}.parquet"
+            writer = pq.ParquetWriter(path, self.config.schema, compression="zstd")
+            self.writer = self.open.enter_context(writer)
+            self.files.append(0)
+        self.writer.write_table(table_of(self.config.schema, self.waiting))
+        self.files[-1] += self.count
+        self.waiting, self.count, self.letters = {}, 0, 0
+        if self.files[-1] >= ROWS_IN_FILE:
+            self.close()
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
+
+
+def _length(value: Any) -> int:
+    if isinstance(value, int):
+        return 8
+    return len(value) if isinstance(value, str) else sum(map(len, value))
+
+
+class VersionWriter:
+    """Writes the Parquet files of a version: `<config>/<split>-00000-of-00001.parquet`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tables: dict[tuple[str, str], TableWriter] = {}
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def add(self, config: Config, split: str, row: JsonObject) -> None:
+        """Add a row, encoded."""
+        key = (config.name, split)
+        if key not in self._tables:
+            folder = self._folder / config.name / f".{split}"
+            self._tables[key] = TableWriter(config, folder, self._open)
+        self._tables[key].add(row)
+
+    def finish(self) -> None:
+        """Close all files and give them the names the Hub expects, which hold how many there are.
+        `datasets` cannot load a split without rows: it has no files."""
+        for (config, split), table in self._tables.items():
+            table.flush()
+            table.close()
+            for number in range(count := len(table.files)):
+                name = f"{split}-{number:05d}-of-{count:05d}.parquet"
+                (table.folder / f"{number}.parquet").rename(self._folder / config / name)
+            if count:
+                table.folder.rmdir()
+
+
+def table_of(schema: pa.Schema, columns: dict[str, list[Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    arrays = [_array(columns[field.name], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """pyarrow cannot make lists of JSON itself: they are made of their text."""
+    import pyarrow as pa
+
+    if not _holds_json(kind):
+        return pa.array(values, type=kind)
+    texts = pa.array(values, pa.list_(pa.string()))
+    inner = pa.ExtensionArray.from_storage(pa.json_(), texts.values)
+    return pa.ListArray.from_arrays(texts.offsets, inner, type=kind)
+
+
+def read_rows(path: Path, size: int = 64, *, stored: bool = False) -> Iterator[JsonObject]:
+    """The rows of a Parquet file, `size` in memory at a time; objects are decoded, or as `stored`.
+
+    Raises StoreError for what is missing or damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    plain = {"arrow_extensions_enabled": False} if stored else {}
+    try:
+        # Without pre_buffer: with it the whole file is in memory at once.
+        with pq.ParquetFile(path, pre_buffer=False, **plain) as file:
+            objects = () if stored else [f.name for f in file.schema_arrow if _holds_json(f.type)]
+            for batch in file.iter_batches(size):
+                for row in cast(Iterable[JsonObject], batch.to_pylist()):
+                    for name in objects:
+                        texts = row[name]
+                        row[name] = texts and [
+                            None if text is None else json.loads(text) for text in texts
+                        ]
+                    yield row
+    except FileNotFoundError as error:
+        raise explain(path, error, "read") from error
+    except (OSError, pa.ArrowException, ValueError) as error:
+        why = str(error).partition("\n")[0][:200]
+        raise StoreError(f"{path}: is damaged ({why}).") from error
+
+
+def _holds_json(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(kind)) and isinstance(kind.value_type, pa.JsonType)

@@ -1,0 +1,367 @@
+"""A version on the Hub is the version in the folder, however often a push had to begin."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.hub_server import TOKEN, Blob, Hub
+from support.tampered import fix
+
+from toolloom.pipeline.dataset import hub as pushing
+from toolloom.pipeline.store.version import find_version
+from toolloom.schemas import PushError, StoreError
+
+PUSH = [sys.executable, "-c", "from toolloom.cli import main; main()", "push"]
+CARD = """---
+configs:
+- config_name: sft
+  data_files:
+  - {split: train, path: "sft/train-*.parquet"}
+  - {split: test_tool, path: "sft/test_tool-*.parquet"}
+- config_name: samples
+  data_files:
+  - {split: train, path: "samples/train-*.parquet"}
+---
+# toy
+"""
+LOAD = """
+import json, sys
+from datasets import load_dataset
+where, config, split, *revision = sys.argv[1:]
+rows = load_dataset(where, config, split=split, **({"revision": revision[0]} if revision else {}))
+print("ROWS", json.dumps(rows.to_list()))
+"""
+
+
+def sft_row(number: int) -> dict[str, Any]:
+    arguments = {"city": "Graz", "days": number, "exact": number % 2 == 0, "more": [1.5, None]}
+    call = {"type": "function", "function": {"name": "weather", "arguments": arguments}}
+    return {
+        "id": f"train-7-{number:06d}",
+        "messages": [
+            {"role": "user", "content": f"Rain in {number} days? – «ü»"},
+            {"role": "assistant", "tool_calls": [call]},
+        ],
+        "tools": [{"type": "function", "function": {"name": "weather"}}] * (number % 3),
+    }
+
+
+def make_version(outputs: Path, number: str, rows: int = 5, plots: int = 1) -> Path:
+    """A version as publishing lays it out, with as few columns as will do."""
+    from datasets import Dataset, Features, Json, List, Value
+
+    sft = Features({"id": Value("string"), "messages": List(Json()), "tools": List(Json())})
+    texts_only = Features({"id": Value("string"), "dialogue": Value("string")})
+    folder = outputs / "datasets" / "toy" / number
+    sizes = {"train": rows, "test_tool": 2}
+    made = {f"sft/{s}": (sft, [sft_row(i) for i in range(n)]) for s, n in sizes.items()}
+    texts = [{"id": row["id"], "dialogue": json.dumps(row)} for row in made["sft/train"][1]]
+    made["samples/train"] = (texts_only, texts)
+    configs: dict[str, Any] = {"sft": {}, "samples": {}}
+    for name, (features, content) in made.items():
+        config, split = name.split("/")
+        path = folder / f"{name}-00000-of-00001.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Dataset.from_list(content, features=features).to_parquet(path)
+        configs[config][split] = {"files": {f"{config}/{path.name}": {}}}
+    (folder / "README.md").write_text(CARD + f"Version {number}, {rows} rows.\n")
+    (folder / "plots").mkdir()
+    for plot in range(plots):
+        (folder / "plots" / f"{plot}.svg").write_text(f"<svg>{plot}</svg>")
+    others = ["README.md", *(f"plots/{plot}.svg" for plot in range(plots))]
+    manifest = {"layout": 3, "name": "toy", "version": number}
+    manifest |= {"content": number.replace(".", "").zfill(12)}
+    manifest |= {"parent": None, "regenerated": None, "toolloom": "1", "code": "", "plan": {}}
+    manifest |= {"runs": {}, "splits": {}, "apis": {}, "configs": configs}
+    fix(folder, {**manifest, "files": dict.fromkeys(others)}, remade=False)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*.*")} | {
+        "SHA256SUMS": (folder / "SHA256SUMS").read_bytes()
+    }
+
+
+def environment(hub: Hub, home: Path, **more: str) -> dict[str, str]:
+    """Of a process that may reach the loopback Hub."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
+    hubs = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home / "hf"), "HF_TOKEN": TOKEN}
+    return {**kept, **hubs, "HF_DATASETS_DISABLE_PROGRESS_BARS": "1", **more}
+
+
+def push(
+    hub: Hub, outputs: Path, *arguments: str, version: str = "latest", **more: str
+) -> tuple[int, str]:
+    """The exit status of the command, and all that it printed."""
+    ran = subprocess.run(
+        [*PUSH, "toy", version, *(arguments or ("me/toy",)), "--outputs", str(outputs)],
+        env=environment(hub, outputs, **more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert TOKEN not in ran.stdout
+    assert "s3cret" not in ran.stdout  # of a signed address
+    assert hub.leaked == []
+    return ran.returncode, ran.stdout
+
+
+def refused(hub: Hub, outputs: Path, *arguments: str, **more: str) -> str:
+    """What a push says that ends with a mistake."""
+    status, printed = push(hub, outputs, *arguments, **more)
+    assert status == 2, printed
+    assert "Traceback" not in printed
+    return printed
+
+
+def test_a_first_push_is_one_commit_with_all_files_and_a_tag(hub: Hub, tmp_path: Path) -> None:
+    """The repository is private, its head and the tag hold the folder byte for byte."""
+    folder = make_version(tmp_path, "1.0.0")
+    status, printed = push(hub, tmp_path, version="1.0.0")
+    assert status == 0, printed
+    repo = hub.repos["me/toy"]
+    assert repo.private
+    assert repo.titles == ["initial commit", "toy/1.0.0"]
+    assert repo.contents() == repo.contents("1.0.0") == contents(folder)
+    counts = hub.counts()
+    assert counts["upload"] == counts["verify"] == 3
+    assert counts["commit"] == counts["tag"] == counts["create"] == 1
+    assert "(private), tag 1.0.0" in printed
+    assert 'load_dataset("me/toy", "sft", split="train", revision="1.0.0")' in printed
+
+
+def test_a_push_that_is_there_sends_nothing(hub: Hub, tmp_path: Path) -> None:
+    """The second time only what the Hub has is asked."""
+    make_version(tmp_path, "1.0.0")
+    push(hub, tmp_path)
+    hub.counts()
+    status, printed = push(hub, tmp_path)
+    assert status == 0, printed
+    assert "The Hub already has it" in printed
+    assert set(hub.counts()) == {"info", "refs", "resolve"}
+    assert hub.repos["me/toy"].titles == ["initial commit", "toy/1.0.0"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [{"status": 500}, {"reset": True}, {"lost": True}])
+def test_a_commit_that_fails_is_made_once(hub: Hub, tmp_path: Path, how: dict[str, Any]) -> None:
+    """Whether it was refused, or made and only its answer was lost."""
+    make_version(tmp_path, "1.0.0")
+    hub.fail("commit", **how)
+    assert "Run the same command again" in refused(hub, tmp_path)
+    assert hub.repos["me/toy"].tags == {}
+    status, printed = push(hub, tmp_path)
+    assert status == 0, printed
+    repo = hub.repos["me/toy"]
+    assert repo.titles == ["initial commit", "toy/1.0.0"]
+    assert repo.tags == {"1.0.0": repo.head}
+
+
+@pytest.mark.slow
+def test_a_missing_tag_is_added(hub: Hub, tmp_path: Path) -> None:
+    """A push that ended between commit and tag needs no second commit."""
+    make_version(tmp_path, "1.0.0")
+    hub.fail("tag", status=500)
+    refused(hub, tmp_path)
+    hub.counts()
+    status, printed = push(hub, tmp_path)
+    assert status == 0, printed
+    assert "only its tag was missing" in printed
+    counts = hub.counts()
+    assert (counts["tag"], counts["commit"], counts["upload"]) == (1, 0, 0)
+
+
+@pytest.mark.slow
+def test_a_tag_with_other_content_is_an_error(hub: Hub, tmp_path: Path) -> None:
+    """Versions never change, on the Hub as little as in the folder."""
+    make_version(tmp_path / "a", "1.0.0")
+    make_version(tmp_path / "b", "1.0.0", rows=6)
+    push(hub, tmp_path / "a")
+    before = hub.repos["me/toy"].head
+    said = refused(hub, tmp_path / "b")
+    assert "has a version 1.0.0 with other content" in said
+    assert hub.repos["me/toy"].head == before
+
+
+@pytest.mark.slow
+def test_each_version_is_one_commit_that_replaces_the_head(hub: Hub, tmp_path: Path) -> None:
+    """What only another version has is deleted; what did not change is not sent."""
+    newer, older = make_version(tmp_path, "1.1.0", rows=9), make_version(tmp_path, "1.0.0", plots=3)
+    for version, sent in (("1.1.0", 3), ("1.0.0", 2)):
+        assert push(hub, tmp_path, version=version)[0] == 0
+        assert hub.counts()["upload"] == sent  # the split test_tool is the same
+    repo = hub.repos["me/toy"]
+    assert repo.contents() == repo.contents("1.0.0") == contents(older)
+    assert push(hub, tmp_path / "no", version=str(newer))[0] == 2
+    make_version(tmp_path, "1.2.0", plots=0)
+    assert push(hub, tmp_path)[0] == 0
+    assert repo.contents("1.1.0") == contents(newer)
+    assert repo.titles[1:] == ["toy/1.1.0", "toy/1.0.0", "toy/1.2.0"]
+
+
+@pytest.mark.slow
+def test_a_repository_keeps_its_visibility(hub: Hub, tmp_path: Path) -> None:
+    """`--public` is for one that is made; a private one stays private, a public one public."""
+    make_version(tmp_path, "1.0.0")
+    assert "(public)" in push(hub, tmp_path, "me/open", "--public")[1]
+    hub.make("me/closed", private=True)
+    assert "(private)" in push(hub, tmp_path, "me/closed", "--public")[1]
+    assert not hub.repos["me/open"].private
+    assert hub.repos["me/closed"].private
+    assert "(public)" in push(hub, tmp_path, "me/open")[1]
+
+
+@pytest.mark.slow
+def test_a_stored_token_is_used_and_not_shown(hub: Hub, tmp_path: Path) -> None:
+    """What `hf auth login` has stored does, and is struck out of errors as well."""
+    make_version(tmp_path, "1.0.0")
+    (tmp_path / "hf").mkdir()
+    (tmp_path / "hf" / "token").write_text(TOKEN)
+    hub.fail("tag", status=500, body=f"the token {TOKEN} is fine")
+    assert "the token [key] is fine" in refused(hub, tmp_path, HF_TOKEN="")
+    assert push(hub, tmp_path, HF_TOKEN="")[0] == 0
+
+
+@pytest.mark.parametrize(("config", "split"), [("sft", "train"), ("samples", "train")])
+def test_the_hub_and_the_folder_give_the_same_rows(
+    hub: Hub, tmp_path: Path, config: str, split: str
+) -> None:
+    """Of the head and of the tag, although another version has been pushed since."""
+    folder = make_version(tmp_path, "1.0.0", rows=7)
+    push(hub, tmp_path)
+    make_version(tmp_path, "1.1.0", rows=3)
+    push(hub, tmp_path)
+
+    def rows(where: str, home: str, *revision: str) -> Any:
+        ran = subprocess.run(
+            [sys.executable, "-c", LOAD, where, config, split, *revision],
+            env=environment(hub, tmp_path / home),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(ran.stdout.partition("ROWS")[2])
+
+    local = rows(str(folder), "local")
+    assert len(local) == 7
+    assert rows("me/toy", "remote", "1.0.0") == local
+    assert rows("me/toy", "remote") == local[:3]
+
+
+def test_a_damaged_version_is_not_pushed(tmp_path: Path) -> None:
+    """What verification finds in its files is told before the Hub is thought of."""
+    folder = make_version(tmp_path, "1.0.0")
+    (folder / "plots" / "1.svg").symlink_to("/etc/hostname")
+    with pytest.raises(StoreError, match=r"1\.svg: is a link.*is damaged, and nothing was pushed"):
+        pushing.push(find_version(tmp_path, "toy"), "me/toy", TOKEN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("train.csv", b"a,b"),
+        ("manifest.json", b'{"name": "other"}'),
+        ("manifest.json", b"<html>"),
+    ],
+)
+def test_what_is_no_version_of_the_dataset_is_not_deleted(
+    hub: Hub, tmp_path: Path, name: str, content: bytes
+) -> None:
+    """A push to the wrong repository would delete it from the head."""
+    make_version(tmp_path, "1.0.0")
+    repo = hub.make("me/toy")
+    repo.commit("mine", {name: Blob(content)})
+    assert "a repository of its own" in refused(hub, tmp_path)
+    hub.fail("resolve", status=500)
+    refused(hub, tmp_path)
+    assert repo.titles[-1] == "mine"
+
+
+@pytest.mark.slow
+def test_only_a_commit_that_is_the_version_is_tagged(hub: Hub, tmp_path: Path) -> None:
+    """A .gitignore that somebody put into the repository keeps files out of a commit."""
+    make_version(tmp_path, "1.0.0")
+    push(hub, tmp_path)
+    repo = hub.repos["me/toy"]
+    ignored = {".gitignore": Blob(b"plots/1.svg\n"), **(repo.files() or {})}
+    repo.commit("mine", ignored)
+    folder = make_version(tmp_path, "1.1.0", plots=2)
+    assert "it was not tagged" in refused(hub, tmp_path)
+    assert set(repo.tags) == {"1.0.0"}
+    assert push(hub, tmp_path)[0] == 0
+    assert repo.contents("1.1.0") == contents(folder)
+
+
+REFUSALS: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "info", "status": 401, "body": f'{{"error": "bad {TOKEN}"}}'}, "(bad [key]). Log in"),
+    ({"kind": "info", "status": 403}, "may not write to me/toy"),
+    ({"kind": "refs", "status": 404}, "The Hub has no me/toy that this token may see"),
+    ({"kind": "commit", "status": 409}, "me/toy was changed at the same time"),
+    ({"kind": "commit", "status": 412}, "me/toy was changed at the same time"),
+    ({"kind": "info", "status": 429, "headers": {"Retry-After": "30"}}, "again in 30 seconds"),
+    ({"kind": "info", "status": 503, "body": "<html>no</html>"}, "The Hub answered 503"),
+    ({"kind": "info", "reset": True}, "The connection to the Hub broke"),
+    ({"kind": "info", "status": 200, "body": "<html>hello</html>"}, "What answers is no Hub"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fault", "said"), REFUSALS, ids=lambda value: str(value)[:40])
+def test_what_the_hub_refuses_is_said_in_a_line(
+    hub: Hub, tmp_path: Path, fault: dict[str, Any], said: str
+) -> None:
+    """What happened and what to do, without a traceback or the token."""
+    make_version(tmp_path, "1.0.0")
+    hub.fail(**{"times": 1, **fault})
+    assert said in refused(hub, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"HF_TOKEN": "hf_wrong000000000000000000"}, "does not accept the token"),
+        ({"HF_TOKEN": ""}, "There is no token for the Hub. Set HF_TOKEN"),
+        ({"HF_TOKEN": "hf_wröng000000000000000"}, "characters that no token has"),
+        ({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set"),
+        ({"HF_ENDPOINT": "localhost"}, "HF_ENDPOINT is no address"),
+        ({"HF_ENDPOINT": "http://hub.invalid"}, "The Hub cannot be reached"),
+        ({"HF_ENDPOINT": "http://127.0.0.1:9"}, "The Hub cannot be reached"),
+    ],
+    ids=str,
+)
+def test_a_set_up_that_cannot_push_is_explained(
+    hub: Hub, tmp_path: Path, more: dict[str, str], said: str
+) -> None:
+    """Token, network and endpoint are the user's to mend."""
+    make_version(tmp_path, "1.0.0")
+    printed = refused(hub, tmp_path, **more)
+    assert said in printed
+    assert "hf_wr" not in printed
+    assert hub.repos == {}
+
+
+def test_a_repository_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    """By the library's own rule, before anything is read."""
+    make_version(tmp_path, "1.0.0")
+    version = find_version(tmp_path, "toy")
+    for repo in ("toy", "a/b/c", "me/..", "me/to--y", "me/{{toy}}", "me/tö", "/toy", "me/", ""):
+        with pytest.raises(PushError, match="Write owner/name"):
+            pushing.push(version, repo, TOKEN)
+
+
+@pytest.mark.slow
+def test_somebody_elses_place_is_refused(hub: Hub, tmp_path: Path) -> None:
+    """The Hub says which rights the token lacks."""
+    make_version(tmp_path, "1.0.0")
+    assert "The token may not write to you/toy" in refused(hub, tmp_path, "you/toy")
+    assert hub.repos == {}

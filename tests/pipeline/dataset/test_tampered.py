@@ -1,0 +1,192 @@
+"""Whatever is changed in a version is found, and nothing in it crashes verification."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from support.json_values import json_values
+from support.tampered import FIELDS, fix, read_manifest, rows_of, write_rows
+
+from toolloom.llm.fake import FakeServer
+from toolloom.pipeline.dataset.verify import verify
+from toolloom.pipeline.growth import plan_extension
+from toolloom.pipeline.run import make_dataset, run_recipe
+from toolloom.schemas import RewritePlan, StoreError, parse_recipe
+
+MADE_OF_OTHERS = ("sft", "planning", "environments")
+NUMBERS = {"toy": "1.1.0", "small": "1.0.0"}
+WORLDS = {"name": "small", "model": "none", "worlds": {"use": ["clinic"], "rows": 8}}
+
+
+@pytest.fixture(scope="module")
+def outputs(built_once: Callable[..., Path]) -> Path:
+    """A version of five agents with instructions, and one of dialogues in a world."""
+
+    def build(folder: Path) -> None:
+        run_recipe(parse_recipe(WORLDS, "a recipe"), folder)
+        with FakeServer().serve_in_thread() as server:
+            model = {"base_url": server.base_url, "model": "fake", "concurrency": 16}
+            few = {"queries": {"count": 16, "distractors": 2}, "model": model}
+            asyncio.run(make_dataset(parse_recipe({**FIELDS, **few}, "a recipe"), outputs=folder))
+            again = plan_extension(folder, "toy", rewrite=RewritePlan(votes=1))
+            asyncio.run(make_dataset(again, outputs=folder))
+
+    return built_once("to-tamper-with", build)
+
+
+@pytest.fixture(scope="module", params=NUMBERS)
+def version(
+    outputs: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Path:
+    """A copy of a version, beside the one that it follows."""
+    home = tmp_path_factory.mktemp("tampered") / request.param
+    shutil.copytree(outputs / "datasets" / request.param, home, symlinks=True)
+    return home / NUMBERS[request.param]
+
+
+@contextmanager
+def restored(version: Path) -> Iterator[None]:
+    """Whatever is done to the files in between, they are afterwards as they were."""
+    kept = version.with_name("kept")
+    shutil.copytree(version, kept)
+    try:
+        yield
+    finally:
+        shutil.rmtree(version)
+        kept.rename(version)
+
+
+def tables(version: Path, *configs: str) -> list[tuple[str, str]]:
+    """Config and split of each table, of these configs or of all."""
+    known = read_manifest(version)["configs"]
+    wanted = configs or tuple(known)
+    return [(c, split) for c in known if c in wanted for split in known[c]]
+
+
+def forged(value: Any) -> Any:
+    """A cell of the same type that holds something else."""
+    if isinstance(value, int):
+        return value + 1
+    return "x" if isinstance(value, str) else [*value[:-1], "x", "x"]
+
+
+few = settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+
+
+def test_what_was_published_holds(version: Path) -> None:
+    """Nothing is found in what nobody touched."""
+    report = verify(version)
+    assert (report.faults, report.notes) == ((), ())
+
+
+@few
+@given(data=st.data())
+def test_a_flipped_bit_is_found_in_its_file(version: Path, data: st.DataObject) -> None:
+    """Any bit of any file, and the file is named."""
+    names = sorted(p.relative_to(version).as_posix() for p in version.rglob("*") if p.is_file())
+    path = version / data.draw(st.sampled_from(names))
+    raw = path.read_bytes()
+    edited = bytearray(raw)
+    edited[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(edited)
+    try:
+        faults = verify(version).faults
+    finally:
+        path.write_bytes(raw)
+    name = path.relative_to(version).as_posix()
+    assert any(name == fault.file or name in fault.detail for fault in faults)
+
+
+@few
+@given(data=st.data())
+def test_a_missing_row_is_found(version: Path, data: st.DataObject) -> None:
+    """Of any table, though all hashes and numbers of rows are made right again."""
+    config, split = data.draw(st.sampled_from(tables(version)))
+    rows = rows_of(version, config, split)
+    del rows[data.draw(st.integers(0, len(rows) - 1))]
+    assume(rows)
+    with restored(version):
+        write_rows(version, config, split, rows)
+        fix(version)
+        assert not verify(version).good
+
+
+@few
+@given(data=st.data())
+def test_swapped_rows_are_found(version: Path, data: st.DataObject) -> None:
+    """Rows that are made of records stand in the order of these."""
+    config, split = data.draw(st.sampled_from(tables(version, "samples", *MADE_OF_OTHERS)))
+    rows = rows_of(version, config, split)
+    assume(len(rows) > 1)
+    place = data.draw(st.integers(0, len(rows) - 2))
+    rows[place], rows[place + 1] = rows[place + 1], rows[place]
+    with restored(version):
+        write_rows(version, config, split, rows)
+        fix(version)
+        assert not verify(version).good
+
+
+@few
+@given(data=st.data())
+def test_an_edited_cell_is_found(version: Path, data: st.DataObject) -> None:
+    """Of any row that is a record or made of one. (What was rejected is not looked into.)"""
+    known = [table for table in tables(version) if table[0] != "rejected"]
+    config, split = data.draw(st.sampled_from(known))
+    rows = rows_of(version, config, split)
+    row = data.draw(st.sampled_from(rows))
+    column = data.draw(st.sampled_from(sorted(row)))
+    row[column] = forged(row[column])
+    with restored(version):
+        write_rows(version, config, split, rows)
+        fix(version)
+        assert not verify(version).good
+
+
+def put(tree: Any, data: st.DataObject) -> Any:
+    """The tree with something else at a place that is drawn."""
+    if isinstance(tree, dict | list) and tree and data.draw(st.integers(0, 9)):
+        keys = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
+        key = data.draw(st.sampled_from(keys))
+        tree[key] = put(tree[key], data)
+        return tree
+    return data.draw(json_values())
+
+
+@few
+@given(data=st.data())
+def test_no_record_crashes_verification(version: Path, data: st.DataObject) -> None:
+    """Whatever JSON stands in the place of a part of it."""
+    config, split = data.draw(
+        st.sampled_from(tables(version, "samples", "instructions", "apis", "worlds", "rejected"))
+    )
+    rows = rows_of(version, config, split)
+    row = data.draw(st.sampled_from(rows))
+    columns = [n for n, text in row.items() if isinstance(text, str) and text[:1] in ("{", "[")]
+    column = data.draw(st.sampled_from(columns))
+    row[column] = json.dumps(put(json.loads(row[column]), data))
+    with restored(version):
+        write_rows(version, config, split, rows)
+        fix(version)
+        verify(version)
+
+
+@few
+@given(data=st.data())
+def test_no_manifest_crashes_verification(version: Path, data: st.DataObject) -> None:
+    """Whatever it says; but for another layout, which is told."""
+    manifest = put(read_manifest(version), data)
+    with restored(version):
+        (version / "manifest.json").write_text(json.dumps(manifest, indent=2))
+        try:
+            assert not verify(version).good
+        except StoreError as error:
+            assert "layout" in str(error)
