@@ -23,7 +23,6 @@ from typing import Any
 from support import toys
 from support.waiting import come_to_rest
 from toolloom.llm import Request
-from toolloom.pipeline.render import plots
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.schemas import Outcome, Recipe, Sample
@@ -107,10 +106,9 @@ def work(outputs: str, base_url: str, point: str, times: int) -> None:
 def serve() -> None:
     """Fork a process for each line, and tell how it ended."""
     import datasets.packaged_modules.parquet.parquet
-    import matplotlib.backends.backend_svg
     import openai.resources.chat
 
-    loaded = (datasets, matplotlib, openai, plots)
+    loaded = (datasets, openai)
     assert loaded and threading.active_count() == 1
     for line in sys.stdin:
         outputs, base_url, point, times = json.loads(line)
