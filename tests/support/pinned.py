@@ -236,7 +236,7 @@ def untimed(said: str) -> str:
     Sizes of a version go as well, which hold the lengths of what `steady` takes away, and the
     spaces that fill a table's last column.
     """
-    said = re.sub(r"\bin \d[\d.]* (s|min|h)\b", "in 0 s", said)
+    said = re.sub(r"\bin \d[\d.]* (s|min|h)( \d+ (s|min))?(?=\W)", "in 0 s", said)
     said = re.sub(r"(?m)^(time +)[\d.]+ s", r"\g<1>0 s", said)
     said = re.sub(r"\b20\d\d-\d\d-\d\d \d\d:\d\d(?=( to |\.\n))", "2000-01-01 00:00", said)
     said = re.sub(r'("seconds": ?)[\d.e-]+', r"\g<1>0", said)
