@@ -22,8 +22,9 @@ from random import Random
 from types import SimpleNamespace
 from typing import NamedTuple, TypeAlias, cast
 
-from toolloom.agents import query, simulator
+from toolloom.agents import query
 from toolloom.agents.ask import Job
+from toolloom.agents.simulator import Environment
 from toolloom.llm import Model
 from toolloom.pipeline.apis.execution.compression import compress
 from toolloom.pipeline.apis.search import Finder
@@ -43,7 +44,7 @@ from toolloom.pipeline.store.run_folder import batches
 from toolloom.pipeline.templates.filling import NUMBER, STAGE, TemplateRenderer
 from toolloom.pipeline.templates.mine import SeenValues, mine
 from toolloom.pipeline.templates.written import Given, load_templates
-from toolloom.pipeline.worlds.play import WorldSession, moment_of
+from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
 from toolloom.pipeline.worlds.sampler import Abilities, Chance, WorldDraw, script_needs
 from toolloom.schemas import (
     Api,
@@ -382,7 +383,7 @@ def _play(task: _Playing) -> tuple[list[_Made], Fallen]:
 
 
 async def _played(task: _Playing, machine: Machine) -> tuple[list[_Made], Fallen]:
-    """The scripts in their states, played by the agents as in any run without a model."""
+    """The scripts in their states, played as in any run: no model is asked."""
     rows, fallen, recipe = list[_Made](), Fallen(), task.recipe
     finder = Finder(recipe.search.model_copy(update={"embeddings": None}))
     model = cast(Model, SimpleNamespace(endpoint=Endpoint(base_url=NO_MODEL)))
@@ -392,13 +393,13 @@ async def _played(task: _Playing, machine: Machine) -> tuple[list[_Made], Fallen
         worded = await query.run(need, Job(STAGE, "query", need.id, seed, model))
         asked = cast(Query, worded.accepted[0])
         session = WorldSession(machine, need.setting, moment_of(asked))
-        environment = simulator.Environment(
+        environment = Environment(
             search=finder.search,
             executor=session,
             shorten=lambda r, s: compress(r, s, recipe.observation_tokens),
         )
         job = Job(STAGE, "simulator", need.id, seed, model)
-        played = await simulator.run(asked, job, environment)
+        played = await play(asked, job, environment)
         for fell in played.rejected:  # no search finds what is to be called
             sample = _sample(Dialogue.model_validate(fell.record), recipe.seed)
             fallen.append((sample, fell.findings))
