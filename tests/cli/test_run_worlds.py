@@ -117,7 +117,7 @@ MISTAKES: list[tuple[str, Callable[[Path], object], str]] = [
     ),
     ("values without end", values, "library.yaml: line 2: more than 100,000 values. Split the"),
     ("a file without end", bytes_of_it, "at most 1,000,000 are read. Split it."),
-    ("depth", deep, "library.scripts.yaml: line 1: nested too deeply."),
+    ("depth", deep, "library.scripts.yaml: line 1: nested too deeply: 20 levels are read."),
     ("not text", lambda home: (home / "library.yaml").write_bytes(b"\xff\xfe"), "not UTF-8 text."),
     ("rule", world("fines >= 0", "fines > 100"), "No row of members keeps `fines > 100`"),
     ("all held out", held_out, "splits: library would be held out, and nothing be left to train"),

@@ -85,9 +85,19 @@ def test_passwords_in_addresses_are_not_shown() -> None:
     assert "pass@" not in told
 
 
+class HalfCached(FakeServer):
+    """Tells of each prompt that half of its tokens were cached."""
+
+    async def say(self, *asked: Any) -> Any:
+        said: Any = await super().say(*asked)
+        cached = said["usage"]["prompt_tokens"] // 2
+        said["usage"]["prompt_tokens_details"] = {"cached_tokens": cached}
+        return said
+
+
 async def test_a_run_tells_what_it_paid(tmp_path: Path) -> None:
     """Its own cost once, the run's cost always; both at the recipe's prices."""
-    async with FakeServer(prefix_cache=True) as server:
+    async with HalfCached() as server:
         fields = {
             "name": "toy",
             "model": {"base_url": server.base_url, "model": "fake"},

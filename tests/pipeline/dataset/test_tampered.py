@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.json_values import json_values
 from support.tampered import FIELDS, fix, read_manifest, rows_of, write_rows
 
-from toolloom.llm.fake import FakeServer
+from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.growth import plan_extension
 from toolloom.pipeline.run import make_dataset, run_recipe

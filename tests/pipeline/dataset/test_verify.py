@@ -20,7 +20,7 @@ from support.tampered import FIELDS, Row, fix, found, only, read_manifest, rows_
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.llm.fake import FakeServer
+from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.configs import PLANNING, SFT, instruction_row, sft_row
 from toolloom.pipeline.dataset.figures import describe
 from toolloom.pipeline.dataset.planning import is_trained, planning_rows
