@@ -72,9 +72,8 @@ def rejected(number: int, text: str) -> Rejected:
 
 
 def dataset(outputs: Path) -> Version:
-    """A version with every text as a sample, a rejected record, a template and an instruction."""
+    """A version with every text as a sample, a rejected record and instructions, and plain rows."""
     texts = [*enumerate(TEXTS)]
-    template = finished_runs.template(toys.sample())
     levels = [
         finished_runs.instruction(level, f"h{number}", text=text)
         for number, text in texts
@@ -85,7 +84,7 @@ def dataset(outputs: Path) -> Version:
         outputs,
         recipe,
         [toys.sample(), *(sample(number, text) for number, text in texts)],
-        [finished_runs.expansion(template)],
+        finished_runs.expanded(),
         levels,
         [rejected(number, text) for number, text in texts],
     )
