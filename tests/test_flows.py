@@ -12,7 +12,7 @@ import yaml
 from support import toys
 
 SCRIPT = """
-import asyncio, importlib.util, json, sys
+import asyncio, importlib.util, json, sqlite3, sys
 from pathlib import Path
 from support import growing_dataset as beside
 from support import toys
@@ -23,7 +23,6 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.testing.utilities import prefect_test_harness
 from toolloom import flows
 from toolloom.llm import FakeServer
-from toolloom.llm.cache_admin import Stock
 from toolloom.schemas import EndpointDown, RecipeError
 
 FIELDS = {"name": "toy", "shard_size": 4, "queries": {"count": 21}, "apis": {"domains": 6}}
@@ -87,7 +86,8 @@ with prefect_test_harness(server_startup_timeout=120):
                  "apis": {"domains": 3, "per_domain": 2, "worlds": False}, "queries": {"count": 8},
                  "expand": {"rows": 4}, "rewrite": {"votes": 1}}
         end = start(recipe=whole, outputs="whole")
-        asked = sorted({row["agent"] for row in Stock(Path("whole/cache.sqlite")).rows()})
+        answered = sqlite3.connect("whole/cache.sqlite").execute("SELECT agent FROM responses")
+        asked = sorted({agent for (agent,) in answered})
     async def tasks():
         async with get_client() as client:
             return {run.name.rpartition("-")[0] for run in await client.read_task_runs(limit=200)}
