@@ -164,13 +164,10 @@ def test_hashes_hold_and_can_be_checked_without_toolloom(tmp_path: Path) -> None
 def test_passwords_in_addresses_are_not_published() -> None:
     """User name and password of a base URL stay at home, wherever a recipe has one."""
     place = {"base_url": "https://me:pass@host/v1", "model": "m"}
-    replicated = place
-    recipe = toys.recipe(
-        model=replicated, agents={"tester": replicated}, search={"embeddings": replicated}
-    )
+    recipe = toys.recipe(model=place, agents={"tester": place}, search={"embeddings": place})
     text = json.dumps(public_recipe(recipe))
     assert "pass@" not in text
-    assert text.count("https://host/v1") == 6
+    assert text.count("https://host/v1") == 3
 
 
 async def test_how_a_run_is_done_makes_no_other_version(tmp_path: Path) -> None:
