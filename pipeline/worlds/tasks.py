@@ -43,6 +43,7 @@ STARTS = 4  # states that are tried
 STATES = 16  # draws of a start state until a change can be made in it
 PER_STATE = 4  # tasks that are drawn from one start state
 DRAWS = 40  # until a task is of the wanted kind
+KEPT = 4  # draws of one scenario until another is drawn: else what comes seldom would not come
 WISHES = ("single", "multi_turn", "clarification", "confirmation")  # that can begin with a change
 
 
@@ -129,10 +130,12 @@ def tasks(
         if number % PER_STATE == 0:
             goal = changes[(number // PER_STATE) % len(changes)] if changes else None
             start = start_for(machine, rng_for(seed, "task state", number), goal)
+        chosen = scenario or draw_scenario(rng, goal, size, among)
         for attempt in range(DRAWS):
-            # After two draws another state may have one, or another scenario.
+            # After two draws another state may have one, and then another scenario.
             begin = start if attempt < 2 else None
-            chosen = scenario or draw_scenario(rng, goal if begin else None, size, among)
+            if attempt >= KEPT:
+                chosen = scenario or draw_scenario(rng, None, size, among)
             task = draw_task(machine, rng, chosen, begin, goal if begin else None, size)
             if task and fits(task):
                 yield task
