@@ -342,13 +342,15 @@ def runs(source: dict[str, Any], **of: Any) -> bool:
 
 
 def test_what_a_source_lists_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its name or its operation, from the very source that lists it."""
+    """By its name or its operation, from the very source that lists it; of a folder, where its
+    format says that it holds Python."""
     monkeypatch.chdir(tmp_path)
     Path("tools").mkdir()
     Path("tools/weather.py").touch()
     python: dict[str, Any] = {"kind": "python", "reference": "tools/weather.py"}
     assert runs({"path": "tools/weather.py"}, **python)
-    assert runs({"path": "tools"}, **python)
+    assert runs({"path": "tools", "format": "python"}, **python)
+    assert not runs({"path": "tools"}, **python)
     assert runs({"path": "tools/weather.py", "execute": ["now"]}, **python, operation="now")
     assert not runs({"path": "tools/weather.py", "execute": ["forecast"]}, **python)
     assert not runs({"path": "tools/weather.py", "execute": []}, **python)
