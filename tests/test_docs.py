@@ -71,7 +71,7 @@ def test_the_validate_session_is_what_it_prints() -> None:
     assert [line.rstrip() for line in printed.stdout.splitlines()] == shown.split("\n")
 
 
-@pytest.mark.parametrize("name", ["session:validate", "session:run", "session:show"])
+@pytest.mark.parametrize("name", ["session:run", "session:show"])
 def test_the_readme_only_leaves_lines_out(name: str) -> None:
     """Each line of a session in the README stands in the whole one, in that order."""
     whole = iter(block(TEXT["docs/first-run.md"], name).splitlines())
