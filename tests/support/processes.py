@@ -93,6 +93,7 @@ def committed(cache: Path) -> set[str]:
 
 
 def hashes(outputs: Path) -> dict[str, str]:
-    """SHA-256 of every file of runs and datasets."""
-    found = [p for part in ("runs", "datasets") for p in (outputs / part).rglob("*") if p.is_file()]
+    """SHA-256 of every file of runs and datasets but their locks."""
+    files = [p for part in ("runs", "datasets") for p in (outputs / part).rglob("*") if p.is_file()]
+    found = [path for path in files if path.name not in {".lock", ".held"}]
     return {str(p.relative_to(outputs)): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
