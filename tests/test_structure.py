@@ -29,7 +29,7 @@ ROOMS = (
 SILENT_ROOMS: set[str] = set()
 """Rooms whose `__init__` does not yet open with ten lines."""
 
-BUDGET = {"product": 52_444, "modules": 215, "tests": 31_975, "docs": 2_335, "README": 200}
+BUDGET = {"product": 52_444, "modules": 215, "tests": 31_980, "docs": 2_335, "README": 200}
 """Lines at most, and modules: Python outside tests/ with that of benchmarks/, Python below tests/,
 Markdown below docs/. There is no law on one file or function, only on the whole: it goes down, and
 up only by what a change says it needs."""
