@@ -97,9 +97,10 @@ def _push(version: Version, names: set[str], repo: str, api: HfApi, public: bool
     refs = api.list_repo_refs(repo, repo_type="dataset")
     tagged = next((tag for tag in refs.tags if tag.name == version.number), None)
     head = tagged.target_commit if tagged else info.sha
-    # The manifest has the hash of every other file: where it is the same, all is.
+    # The manifest has the hash of every other file: where it and the names are the same, all is.
     there = _manifest(api, repo, head)
-    is_there = there == (version.path / "manifest.json").read_bytes()
+    listed = {*api.list_repo_files(repo, revision=head, repo_type="dataset")}
+    is_there = there == (version.path / "manifest.json").read_bytes() and listed - HUBS_OWN == names
     if tagged and not is_there:
         raise PushError(
             f"{repo} has a version {version.number} with other content, and versions "
@@ -107,7 +108,7 @@ def _push(version: Version, names: set[str], repo: str, api: HfApi, public: bool
         )
     commit = head
     if not is_there:
-        _check_owner(version, repo, there, {*api.list_repo_files(repo, repo_type="dataset")})
+        _check_owner(version, repo, there, listed)
         commit = api.upload_folder(
             repo_id=repo,
             repo_type="dataset",

@@ -146,7 +146,7 @@ def test_a_push_that_is_there_sends_nothing(hub: Hub, tmp_path: Path) -> None:
     status, printed = push(hub, tmp_path)
     assert status == 0, printed
     assert "The Hub already has it" in printed
-    assert set(hub.counts()) == {"info", "refs", "resolve"}
+    assert set(hub.counts()) == {"info", "refs", "resolve", "tree"}
     assert hub.repos["me/toy"].titles == ["initial commit", "toy/1.0.0"]
 
 
