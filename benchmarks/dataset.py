@@ -42,8 +42,13 @@ from typing import Any
 from measure import COSTS, Json, alone, answer, in_turns, memory, show
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.curation.duplicates import deduplicate
-from toolloom.pipeline.curation.parts import folded, instruction, jaccard, text_parts
+from toolloom.pipeline.curation.duplicates import (
+    deduplicate,
+    folded,
+    instruction,
+    jaccard,
+    text_parts,
+)
 from toolloom.pipeline.dataset.configs import SAMPLES, SFT, samples_row, sft_row
 from toolloom.pipeline.dataset.publish import publish, sha256
 from toolloom.pipeline.dataset.verify import verify

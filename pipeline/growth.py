@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
-from toolloom.pipeline.curation.parts import compared
+from toolloom.pipeline.curation.duplicates import compared
 from toolloom.pipeline.dataset.publish import came_to_nothing, is_tried_again
 from toolloom.pipeline.stage import Stage, StageInput
 from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines

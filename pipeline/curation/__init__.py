@@ -1,10 +1,9 @@
 """What is sorted out of tested rows: duplicates, what benchmarks hold, what there is too much of.
 
-Each is a stage that sifts: it reads all rows as often as it wants, keeps of each a few bytes in
-memory and the rest in a file without a name, and gives back every row or a rejected record that
-names the other row. None asks a model. Hashes propose pairs of rows; the sets themselves decide.
-So a similarity that is told is that of the sets, and no estimate. Rows of tests come before those
-of train.
+Each is a stage that sifts: it reads all rows as often as it wants, keeps what it compares in
+memory, and gives back every row or a rejected record that names the other row. None asks a model.
+Hashes propose pairs of rows; the sets themselves decide, so that a similarity is no estimate.
+Rows of tests come before those of train.
 
 May touch: the disk, through store; benchmarks that a recipe names; formats, checks, schemas.
 Begin with `duplicates.py`; `contamination.py` and `balance.py` have the same shape.

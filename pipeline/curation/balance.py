@@ -12,10 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from statistics import median
 
-import numpy as np
-from numpy.typing import NDArray
-
-from toolloom.pipeline.curation.parts import (
+from toolloom.pipeline.curation.duplicates import (
     call_signature,
     folded,
     hashed,
@@ -32,64 +29,34 @@ def balance(given: StageInput) -> Iterator[Sifted]:
     """The stage `balanced`."""
     factors = given.recipe.curation.balance
     # Not in the order of the recipe, which decides nothing else.
-    table = DimensionTable(given, [dimension for dimension in Dimension if dimension in factors])
-    for place, dimension in enumerate(table.dimensions):
-        table.cut(place, factors[dimension])
+    dimensions = [dimension for dimension in Dimension if dimension in factors]
+    hashes: list[int] = []
+    values: dict[Dimension, list[tuple[str, str]]] = {each: [] for each in dimensions}
+    for _, sample in given.rows.objects():
+        need = query(sample)
+        split = split_of(given.recipe.splits, need).value
+        hashes.append(hashed(f"{folded(instruction(sample))}\0{call_signature(need)}"))
+        for dimension in dimensions:
+            values[dimension].append((split, value(need, dimension)))
+    fallen: dict[int, Finding] = {}
+    for dimension in dimensions:
+        came, left = Counter(values[dimension]), defaultdict[tuple[str, str], list[int]](list)
+        for row in sorted(set(range(len(hashes))) - fallen.keys(), key=hashes.__getitem__):
+            left[values[dimension][row]].append(row)
+        for (split, name), rows in left.items():
+            middle = median(count for (where, _), count in came.items() if where == split)
+            most = max(1, int(factors[dimension] * middle))
+            detail = (
+                f"{split} has {came[split, name]:,} rows of {dimension.value} «{name}», and "
+                f"{middle:,g} of the median one: {most:,} stay."
+            )
+            finding = Finding(check="balance", reason=Reason.OVERREPRESENTED, detail=detail)
+            fallen.update(dict.fromkeys(rows[most:], finding))
     for number, line in enumerate(given.rows):
-        if finding := table.finding(number):
-            yield reject(json.loads(line), given.stage, [finding])
+        if number in fallen:
+            yield reject(json.loads(line), given.stage, [fallen[number]])
         else:
             yield line
-
-
-class DimensionTable:
-    """Of each row the number of its value in each dimension, and a hash."""
-
-    def __init__(self, given: StageInput, dimensions: list[Dimension]) -> None:
-        count = given.rows.count
-        self.dimensions = dimensions
-        self._numbers = np.zeros((len(dimensions), count), np.int32)
-        self._hashes = np.zeros(count, np.uint64)
-        self._fell = np.zeros(count, np.uint8)  # the dimension a row fell by, from 1; 0: it stays
-        self._findings: dict[tuple[int, int], Finding] = {}  # by dimension and value
-        names: dict[tuple[str, str], int] = {}
-        for row, (_, sample) in enumerate(given.rows.objects()):
-            need = query(sample)
-            split = split_of(given.recipe.splits, need).value
-            for place, dimension in enumerate(dimensions):
-                name = split, value(need, dimension)
-                self._numbers[place, row] = names.setdefault(name, len(names))
-            self._hashes[row] = hashed(f"{folded(instruction(sample))}\0{call_signature(need)}")
-        self._names = list(names)
-
-    def cut(self, place: int, factor: float) -> None:
-        """Let rows fall whose value in a dimension has too many of those that are left."""
-        counts = Counter(self._numbers[place].tolist())
-        by_split = defaultdict[str, list[int]](list)
-        for number, count in counts.items():
-            by_split[self._names[number][0]].append(count)
-        for number, came in counts.items():
-            split, name = self._names[number]
-            middle = median(by_split[split])
-            most = max(1, int(factor * middle))
-            here: NDArray[np.bool_] = (self._numbers[place] == number) & (self._fell == 0)
-            rows = np.flatnonzero(here)
-            if len(rows) <= most:
-                continue
-            self._fell[rows[np.argsort(self._hashes[rows], kind="stable")[most:]]] = place + 1
-            dimension = self.dimensions[place].value
-            detail = (
-                f"{split} has {came:,} rows of {dimension} «{name}», and {middle:,g} of "
-                f"the median one: {most:,} stay."
-            )
-            self._findings[place, number] = Finding(
-                check="balance", reason=Reason.OVERREPRESENTED, detail=detail
-            )
-
-    def finding(self, row: int) -> Finding | None:
-        """Why a row falls; None if it stays."""
-        place = int(self._fell[row]) - 1
-        return None if place < 0 else self._findings[place, int(self._numbers[place, row])]
 
 
 def value(need: JsonObject, dimension: Dimension) -> str:

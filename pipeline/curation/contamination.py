@@ -19,25 +19,15 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
-from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from toolloom.llm.log import note
 from toolloom.pipeline.checks.text.words import STOP
 from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.benchmarks import BenchmarkRow, Gold
-from toolloom.pipeline.curation.parts import (
-    Long,
-    calls,
-    folded,
-    hashed,
-    mixed,
-    reject,
-    turns,
-)
+from toolloom.pipeline.curation.duplicates import calls, folded, hashed, reject, turns
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.files import to_line
@@ -120,7 +110,6 @@ def written(calls: Iterable[tuple[str, JsonObject]]) -> str:
 
 IN_A_ROW = 13  # words
 SHORTEST = 4  # words of a text that counts as a whole
-_MOST = 1000  # numbers of one hash that are looked at
 _UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff"
 _MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u3099\u309a"  # of those
 _WORD = re.compile(rf"[{_UNSPACED}][{_MARKS}]*|[^\s{_UNSPACED}]+")
@@ -131,42 +120,25 @@ def words(text: str) -> list[str]:
     return _WORD.findall(folded(text))
 
 
-_word_hash = lru_cache(maxsize=65536)(hashed)
-
-
-def runs(found: Sequence[str]) -> Long:
+def runs(found: Sequence[str]) -> list[int]:
     """A hash for each run of thirteen words."""
-    count = len(found) - IN_A_ROW + 1
-    if count < 1:
-        return np.zeros(0, np.uint64)
-    numbers = np.array([_word_hash(word) for word in found], np.uint64)
-    joined = np.zeros(count, np.uint64)
-    for place in range(IN_A_ROW):
-        joined = joined * np.uint64(0x100000001B3) + numbers[place : place + count]
-    return mixed(joined)
+    starts = range(len(found) - IN_A_ROW + 1)
+    return [hashed(" ".join(found[start : start + IN_A_ROW])) for start in starts]
 
 
-def whole(found: Sequence[str]) -> int | None:
-    """The hash of a short text that may count as a whole, or None."""
+def whole(found: Sequence[str]) -> str:
+    """A short text that may count as a whole, or nothing."""
     meant = [word for word in found if word not in STOP]
-    if SHORTEST <= len(found) < IN_A_ROW and len(meant) >= 2:
-        return hashed(" ".join(found))
-    return None
+    return " ".join(found) if SHORTEST <= len(found) < IN_A_ROW and len(meant) >= 2 else ""
 
 
 def shared(mine: Sequence[str], place: int, theirs: Sequence[str]) -> str:
     """The words in a row that both texts have, from the first run of thirteen on."""
-    first = list(mine[place : place + IN_A_ROW])
-    starts = range(len(theirs) - IN_A_ROW + 1)
-    start = next((s for s in starts if list(theirs[s : s + IN_A_ROW]) == first), None)
-    if start is None:
-        return ""  # two texts of one hash
-    length = IN_A_ROW
-    while mine[place + length : place + length + 1] == theirs[start + length : start + length + 1]:
-        if place + length >= len(mine):
-            break
-        length += 1
-    return " ".join(mine[place : place + length])
+    starts = (
+        s for s in range(len(theirs)) if theirs[s : s + IN_A_ROW] == mine[place : place + IN_A_ROW]
+    )
+    both = zip(mine[place:], theirs[next(starts) :], strict=False)
+    return " ".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], both))
 
 
 SHOWN = 1000  # letters of a text that are shown
@@ -189,63 +161,42 @@ class BenchmarkIndex:
     """Rows of benchmarks, looked up by runs of words, short texts and calls."""
 
     def __init__(self) -> None:
-        self._noted: list[tuple[str, str, str]] = []  # benchmark, place, text
+        self._noted: list[tuple[str, str, str, int]] = []  # benchmark, place, text, calls
         self._runs: dict[int, int] = {}  # hash → the first text that has it
-        self._wholes: dict[int, int] = {}
-        self._calls: dict[int, list[int]] = defaultdict(list)
-        self._open: dict[str, list[tuple[Gold, int]]] = defaultdict(list)  # with alternatives
-        self._size: dict[int, int] = {}  # calls of rows with several
-        self.rows = self.texts = self.calls = self.unread = 0
+        self._wholes: dict[str, int] = {}
+        self._calls = defaultdict[str, list[int]](list)
+        self._open = defaultdict[str, list[tuple[Gold, int]]](list)  # with alternatives
 
     def add(self, benchmark: str, item: BenchmarkRow) -> None:
-        self.rows += 1
-        self.unread += item.unread
         for text in item.texts:
-            self._add_text(benchmark, item.place, text)
-        if item.calls:
-            number = len(self._noted)
-            said = written((gold.name, gold.arguments) for gold in item.calls)
-            self._noted.append((benchmark, item.place, said))
-            self.calls += len(item.calls)
-            if len(item.calls) > 1:
-                self._size[number] = len(item.calls)
-            for gold in item.calls:
-                if gold.alternatives:
-                    self._open[plain_name(gold.name)].append((gold, number))
-                else:
-                    alike = self._calls[hashed(plain_call(gold.name, gold.arguments))]
-                    alike += [number] if len(alike) < _MOST else []
-
-    def _add_text(self, benchmark: str, place: str, text: str) -> None:
-        lines = (whole(words(_ROLE.sub("", line))) for line in (text, *text.splitlines()))
-        short = [each for each in lines if each is not None]
-        hashes = runs(words(text)).tolist()
-        if not hashes and not short:
-            return
-        number = len(self._noted)
-        self._noted.append((benchmark, place, text))
-        for table, found in ((self._runs, hashes), (self._wholes, short)):
-            for each in found:
-                table.setdefault(each, number)
-        self.texts += 1
+            for each in runs(words(text)):
+                self._runs.setdefault(each, len(self._noted))
+            for line in (text, *text.splitlines()):
+                if short := whole(words(_ROLE.sub("", line))):
+                    self._wholes.setdefault(short, len(self._noted))
+            self._noted.append((benchmark, item.place, text, 0))
+        for gold in item.calls:
+            if gold.alternatives:
+                self._open[plain_name(gold.name)].append((gold, len(self._noted)))
+            else:
+                self._calls[plain_call(gold.name, gold.arguments)].append(len(self._noted))
+        said = written((gold.name, gold.arguments) for gold in item.calls)
+        self._noted.append((benchmark, item.place, said, len(item.calls)))
 
     def text(self, turns: Sequence[str]) -> Match | None:
         """The first words of a user's turns that a benchmark has."""
         for turn in turns:
             found = words(turn)
-            hits = (
-                (n, self._runs[h]) for n, h in enumerate(runs(found).tolist()) if h in self._runs
-            )
-            if hit := next(hits, None):
-                benchmark, place, theirs = self._noted[hit[1]]
-                if match := shared(found, hit[0], words(theirs)):
-                    return _match("words", benchmark, place, match, turn, theirs)
+            for place, run in enumerate(runs(found)):
+                if run in self._runs:
+                    theirs = words(self._noted[self._runs[run]][2])
+                    return self._matched(
+                        "words", self._runs[run], shared(found, place, theirs), turn
+                    )
         for text in ("\n".join(turns), *turns[:1]):
-            found = words(text)
-            number = self._wholes.get(whole(found) or 0)
-            if number is not None:
-                benchmark, place, theirs = self._noted[number]
-                return _match("text", benchmark, place, " ".join(found), text, theirs)
+            short = whole(words(text))
+            if short in self._wholes:
+                return self._matched("text", self._wholes[short], short, text)
         return None
 
     def call(self, calls: Sequence[tuple[str, Any]]) -> Match | None:
@@ -253,27 +204,30 @@ class BenchmarkIndex:
         made = [(name, arguments) for name, arguments in calls if isinstance(arguments, dict)]
         in_all: set[int] | None = None
         for name, arguments in made:
-            found = set(self._calls.get(hashed(plain_call(name, arguments)), ()))
             golds = self._open.get(plain_name(name), ())
-            among = found | {number for gold, number in golds if fits(arguments, gold.arguments)}
+            among = {number for gold, number in golds if fits(arguments, gold.arguments)}
+            among |= {*self._calls.get(plain_call(name, arguments), ())}
             if among and says(arguments) >= ENOUGH:
-                return self._matched([(name, arguments)], min(among))
+                return self._called([(name, arguments)], min(among))
             in_all = among if in_all is None else in_all & among
-        together = sum(says(arguments) for _, arguments in made)
-        same = [n for n in sorted(in_all or ()) if self._size.get(n, 1) == len(made)]
-        if same and len(made) == len(calls) and together >= ENOUGH:
-            return self._matched(made, same[0])
+        same = [n for n in sorted(in_all or ()) if self._noted[n][3] == len(calls)]
+        if (
+            same
+            and len(made) == len(calls)
+            and sum(says(arguments) for _, arguments in made) >= ENOUGH
+        ):
+            return self._called(made, same[0])
         return None
 
-    def _matched(self, made: Sequence[tuple[str, JsonObject]], number: int) -> Match:
-        benchmark, place, theirs = self._noted[number]
+    def _called(self, made: Sequence[tuple[str, JsonObject]], number: int) -> Match:
         match = "; ".join(plain_call(*call) for call in made)
-        return _match("calls", benchmark, place, match, written(made), theirs)
+        return self._matched("calls", number, match, written(made))
 
-
-def _match(check: str, benchmark: str, place: str, match: str, row: str, theirs: str) -> Match:
-    """With texts cut to what can be shown, around what matches."""
-    return Match(check, benchmark, place, match[:SHOWN], _cut(row, match), _cut(theirs, match))
+    def _matched(self, check: str, number: int, match: str, row: str) -> Match:
+        """With texts cut to what can be shown, around what matches."""
+        benchmark, place, theirs, _ = self._noted[number]
+        cut = (_cut(text, match) for text in (row, theirs))
+        return Match(check, benchmark, place, match[:SHOWN], *cut)
 
 
 def _cut(text: str, match: str) -> str:
@@ -311,14 +265,13 @@ def read_benchmarks(given: StageInput) -> BenchmarkIndex:
     index = BenchmarkIndex()
     for named in given.recipe.curation.against:
         log, name = ImportLog(named), Path(named).name or named
-        before = index.rows, index.texts, index.calls, index.unread
+        rows = golds = unread = 0
         for item in benchmarks.items(named, log):
             given.rows.check()
             index.add(name, item)
-        after = index.rows, index.texts, index.calls, index.unread
-        rows, texts, golds, unread = (b - a for a, b in zip(before, after, strict=True))
+            rows, golds, unread = rows + 1, golds + len(item.calls), unread + item.unread
         lost = len(log.report(imported=0).skipped)
-        message = f"{name}: {rows:,} rows, {texts:,} texts and {golds:,} calls to look for"
+        message = f"{name}: {rows:,} rows with {golds:,} calls to look for"
         if lost or unread:
             message += f"; {lost:,} rows or files and {unread:,} calls could not be read"
         level = logging.WARNING if lost or unread or not rows else logging.INFO

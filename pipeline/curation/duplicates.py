@@ -4,45 +4,158 @@ Rows are taken one after the other: those of known splits, then tests and valida
 each in its order. A row goes if it is like one that stayed, so that no two rows that stay are
 alike, and the row that is named in its place is there.
 
-Which rows may be alike is told by locality-sensitive hashing in bands (Leskovec, Rajaraman and
-Ullman, section 3.4): the slots of a row's MinHash are parted into bands, and rows that agree in all
-slots of one band are worth a look. Buckets hold only rows that stay, so that a thousand copies of a
-row are compared with one of them.
+An instruction is the set of its runs of five letters, which needs no words and so serves every
+language. Calls are the set of what they say: each function, and each argument with its value. Which
+sets may be alike is told by MinHash in bands (Leskovec, Rajaraman and Ullman, section 3.4); the
+sets themselves decide.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from typing import TypeAlias
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from rensa import RMinHash, RMinHashLSH
 
-from toolloom.pipeline.curation.parts import (
-    Parts,
-    call_parts,
-    call_signature,
-    compared,
-    digests,
-    folded,
-    hashed,
-    jaccard,
-    named_parts,
-    query,
-    reject,
-    text_parts,
-)
 from toolloom.pipeline.stage import Sifted, StageInput
-from toolloom.schemas import CurationPlan, Finding, JsonObject, Reason, Split
-from toolloom.schemas.splits import split_of
+from toolloom.schemas import API_SEARCH, Finding, JsonObject, Reason, Rejected, Split
+from toolloom.schemas.splits import signature, split_of
+
+_GAP = re.compile(r"[\W_]+")
+# Accents and vowel points, which people leave out at will: Latin, Greek, Cyrillic, Hebrew, Arabic.
+_ACCENT = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u06df-\u06e4\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]"
+)
+
+
+def query(row: JsonObject) -> JsonObject:
+    found: JsonObject = row["dialogue"]["query"]
+    return found
+
+
+def turns(row: JsonObject) -> list[str]:
+    """What the user says, turn by turn."""
+    messages = row["dialogue"]["messages"]
+    return [message["content"] or "" for message in messages if message["role"] == "user"]
+
+
+def instruction(row: JsonObject) -> str:
+    """All that the user says."""
+    return "\n".join(turns(row))
+
+
+def compared(row: JsonObject) -> str:
+    """The text that a row must not share with another: what the user says; in a world all that is
+    said, as one request may have another answer in another state."""
+    if not query(row).get("setting"):
+        return instruction(row)
+    messages = row["dialogue"]["messages"]
+    return "\n".join(m["content"] or "" for m in messages if m["role"] in ("user", "assistant"))
+
+
+def calls(row: JsonObject) -> list[tuple[str, Any]]:
+    """Function and arguments of each call, in order, without API Search."""
+    made = (
+        call["function"]
+        for message in row["dialogue"]["messages"]
+        for call in message.get("tool_calls") or ()
+    )
+    return [(c["name"], c["arguments"]) for c in made if c["name"] != API_SEARCH.function]
+
+
+def call_signature(need: JsonObject) -> str:
+    """The calls of a need, among those of its ability and scenario."""
+    return f"{need['ability']} {need['scenario']} {signature(need['intent'])}"
+
+
+def folded(text: str) -> str:
+    """Case, accents, punctuation and spaces made equal; the text itself if nothing is left."""
+    if text.isascii():
+        return _GAP.sub(" ", text.casefold()).strip() or text
+    spread = _ACCENT.sub("", unicodedata.normalize("NFKD", text)).casefold()
+    # Marks are letters to their readers, as in Hindi or Thai; `isalnum` knows only bases.
+    plain = "".join(c if c.isalnum() or unicodedata.category(c)[0] == "M" else " " for c in spread)
+    return " ".join(plain.split()) or text
+
+
+def reject(row: JsonObject, stage: str, findings: Iterable[Finding]) -> Rejected:
+    """A row with what was found of it."""
+    return Rejected.of(
+        row, stage, tuple(findings), id=query(row)["id"], provenance=row["provenance"]
+    )
+
+
+def hashed(text: str) -> int:
+    """64 bits of a text, the same on every machine."""
+    found = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(found.digest(), "little")
+
+
+LETTERS = 5
+WORDS = 3  # longer values of arguments are compared by runs of so many words
+_DEPTH = 20
+
+
+def text_parts(text: str) -> Set[str]:
+    """The runs of five letters of a folded text; a shorter text as a whole."""
+    return {text[i : i + LETTERS] for i in range(max(1, len(text) - LETTERS + 1))}
+
+
+def call_parts(need: JsonObject) -> Set[str]:
+    """What the calls of a need say. Those of another ability or scenario share nothing with it."""
+    kind = f"{need['ability']} {need['scenario']}"
+    return frozenset(f"{kind}\0{part}" for part in _calls(need["intent"]))
+
+
+def _calls(intent: Iterable[JsonObject]) -> Iterator[str]:
+    for each in intent:
+        yield each["api"]
+        for place, value in _leaves(each["arguments"], "", 0):
+            yield from (f"{each['api']}\0{place}\0{part}" for part in _said(value))
+        for place, source in (each.get("references") or {}).items():
+            yield f"{each['api']}\0.{place}\0→{source['call']}.{source['field']}"
+
+
+def _leaves(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """The values inside a value, with where they stand; those of a list all stand in one place."""
+    if isinstance(value, dict) and value and depth < _DEPTH:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{place}.{key}", depth + 1)
+    elif isinstance(value, list) and value and depth < _DEPTH:
+        for inner in value:
+            yield from _leaves(inner, place, depth + 1)
+    else:
+        yield place, value
+
+
+def _said(value: Any) -> list[str]:
+    """A value as text, a longer one as its runs of words; 5, 5.0 and "5" are one."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    found = folded(value).split() if isinstance(value, str) else [repr(value)]
+    if len(found) <= WORDS + 1:
+        return [" ".join(found)]
+    return [" ".join(found[i : i + WORDS]) for i in range(len(found) - WORDS + 1)]
+
+
+def jaccard(one: Set[str], other: Set[str]) -> float:
+    """How alike two sets are: what they share, of all that is in either."""
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared)
+
 
 BANDS = 26
 MOST_SLOTS = 8  # in a band
 RECALL = 0.99  # of the pairs that are just alike enough; of those that are more, nearly all
-LISTED = 64  # rows of a bucket that are looked at, the last ones: some buckets are of thousands
-LOOKED_AT = 16  # rows that are compared with a row, those with most bands in common first
+LOOKED_AT = 256  # rows that are compared with a row, the last ones: some patterns have thousands
+_SEED = 1
 
 
 def slots_in_band(near: float) -> int:
@@ -53,166 +166,124 @@ def slots_in_band(near: float) -> int:
     return found
 
 
-def bands(sets: list[Parts], slots: int) -> NDArray[np.uint32]:
-    """A number for each band (rows) of each set (columns)."""
-    found = digests(sets, BANDS * slots).reshape(len(sets), BANDS, slots).astype(np.uint64)
-    joined = np.zeros((len(sets), BANDS), np.uint64)
-    for slot in range(slots):
-        joined = (joined ^ found[:, :, slot]) * np.uint64(0x9E3779B97F4A7C15)
-        joined ^= joined >> np.uint64(29)
-    narrow: NDArray[np.uint32] = (joined >> np.uint64(32)).astype(np.uint32).T
-    return narrow
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What rows are compared by: their words or their calls."""
+
+    whole: str
+    said: Set[str] | None = None  # parts; None: the runs of letters of the whole
+
+    @property
+    def parts(self) -> Set[str]:
+        return text_parts(self.whole) if self.said is None else self.said
 
 
-class Buckets:
-    """Rows by the buckets they fall into.
+class SimilarRows:
+    """Rows that stay, by a side of theirs."""
 
-    `hashes`: equal ones meet anyway. `keys`: a number for each band (rows) and row (columns).
-    """
+    def __init__(self, near: float) -> None:
+        self._near, self._slots = near, BANDS * slots_in_band(near)
+        self._index = RMinHashLSH(near, self._slots, BANDS)
+        self._equal = defaultdict[str, list[int]](list)
+        self._sides: dict[int, Side] = {}
 
-    def __init__(self, hashes: NDArray[np.uint64], keys: NDArray[np.uint32]) -> None:
-        self.shared = np.zeros(len(hashes), np.bool_)  # whether a bucket of a row has another row
-        numbers = []
-        for values in (hashes, *keys):
-            _, bucket, size = np.unique(values, return_inverse=True, return_counts=True)
-            meets = size[bucket] > 1
-            self.shared |= meets
-            numbers.append(np.where(meets, bucket, -1).astype(np.int32))
-        self._buckets = np.stack(numbers, axis=1)
-        self._rows: dict[tuple[int, int], list[int]] = defaultdict(list)
+    def _digest(self, parts: Set[str]) -> RMinHash | None:
+        if self._near == 1 or not parts:
+            return None
+        made = RMinHash(self._slots, _SEED)
+        made.update(list(parts))
+        return made
 
-    def _of(self, row: int) -> list[tuple[int, int]]:
-        """The buckets in which the row meets others."""
-        return [each for each in enumerate(self._buckets[row].tolist()) if each[1] >= 0]
+    def add(self, row: int, side: Side) -> None:
+        self._equal[side.whole].append(row)
+        if digest := self._digest(side.parts):
+            self._sides[row] = side
+            self._index.insert(row, digest)
 
-    def add(self, row: int) -> None:
-        for bucket in self._of(row):
-            self._rows[bucket].append(row)
-
-    def like(self, row: int, least: int = 0) -> list[int]:
-        """The rows that were added and share most bands with this one, `least` of them or more."""
-        met: Counter[int] = Counter()
-        for bucket in self._of(row):
-            met.update(self._rows[bucket][-max(LISTED, least) :])
-        ranked = sorted(met, key=lambda other: (-met[other], other))
-        return ranked[: max(LOOKED_AT, least)]
+    def like(self, side: Side) -> list[Fate]:
+        """The rows that are equal or near to this one: equal ones first, then as they came."""
+        parts, equal = side.parts, self._equal.get(side.whole, ())
+        found = [(True, 1.0, row) for row in equal]
+        if digest := self._digest(parts):
+            for row in sorted({*self._index.query(digest)}.difference(equal))[-LOOKED_AT:]:
+                if (likeness := jaccard(parts, self._sides[row].parts)) >= self._near:
+                    found.append((False, likeness, row))
+        return found
 
 
-AT_ONCE = 500  # rows whose digests are made together
-TEXT, CALLS = range(2)  # what rows are compared by
+Fate: TypeAlias = tuple[bool, float, int]
+"""Whether a row is equal to another, how like it is, and that row."""
+
 KNOWN, HELD_OUT, TRAINED_ON = range(3)  # the order in which rows are taken
-SAME_TEXT, LIKE_TEXT, SAME_CALLS, LIKE_CALLS = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """A row as far as it is compared."""
+
+    id: str
+    turn: int
+    text: Side
+    calls: Side | None  # None: no calls make it like another
+
+    @classmethod
+    def of(cls, text: str, need: JsonObject, turn: int) -> ComparedRow:
+        # How often a script of a world is told is a dial of its own.
+        told = frozenset[str]() if need.get("setting") else None
+        calls = None
+        if need["intent"] and not need.get("setting"):
+            calls = Side(call_signature(need), call_parts(need))
+        return cls(need["id"], turn, Side(folded(text), told), calls)
 
 
 def deduplicate(given: StageInput) -> Iterator[Sifted]:
     """The stage `deduplicated`."""
-    rows = ComparedRows(given)
-    fates = judge(rows, given)
+    rows = [ComparedRow.of(row["text"], row, KNOWN) for _, row in given.known.objects()]
+    for _, row in given.rows.objects():
+        need = query(row)
+        held_out = split_of(given.recipe.splits, need) is not Split.TRAIN
+        turn = HELD_OUT if held_out else TRAINED_ON
+        rows.append(ComparedRow.of(compared(row), need, turn))
+    fallen = _fallen(rows, given)
     for number, line in enumerate(given.rows, given.known.count):
-        fate = fates.get(number)
-        if fate is None:
+        if finding := fallen.get(number):
+            yield reject(json.loads(line), given.stage, [finding])
+        else:
             yield line
-        else:
-            yield reject(json.loads(line), given.stage, [_told(fate, rows, given)])
 
 
-class ComparedRows:
-    """All rows as far as they are compared: those of known splits first."""
-
-    def __init__(self, given: StageInput) -> None:
-        self._given = given
-        self.ids: list[str] = []
-        self.turns: list[int] = []
-        self._hashes: dict[int, list[int]] = {TEXT: [], CALLS: []}
-        self._parts: dict[int, list[Parts]] = {TEXT: [], CALLS: []}
-        for _, row in given.known.objects():
-            self._put(row["id"], KNOWN, row["text"], row)
-        for _, row in given.rows.objects():
-            need = query(row)
-            held_out = split_of(given.recipe.splits, need) is not Split.TRAIN
-            self._put(need["id"], HELD_OUT if held_out else TRAINED_ON, compared(row), need)
-
-    def _put(self, name: str, turn: int, text: str, need: JsonObject) -> None:
-        plain, made = folded(text), call_signature(need)
-        said, parts = text_parts(plain), call_parts(need)
-        if not need["intent"] or need.get("setting"):  # no call makes rows alike, nor a world's:
-            made, parts = name, named_parts([name])
-        if need.get("setting"):  # how often a script is told is a dial of its own
-            said = named_parts([name])
-        self.ids.append(name)
-        self.turns.append(turn)
-        for kind, whole, some in ((TEXT, plain, said), (CALLS, made, parts)):
-            self._hashes[kind].append(hashed(whole))
-            self._parts[kind].append(some)
-
-    def buckets(self, kind: int) -> Buckets:
-        """Where rows meet, by their words or by their calls."""
-        near, parts = self._given.recipe.curation.near, self._parts[kind]
-        keys = np.zeros((BANDS if near < 1 else 0, len(parts)), np.uint32)
-        for start in range(0, len(parts) if near < 1 else 0, AT_ONCE):
-            self._given.rows.check()
-            some = parts[start : start + AT_ONCE]
-            keys[:, start : start + len(some)] = bands(some, slots_in_band(near))
-        return Buckets(np.array(self._hashes[kind], np.uint64), keys)
-
-    def likeness(self, one: int, other: int, kind: int) -> tuple[float, bool]:
-        """How alike the words or calls of two rows are, and whether they are equal."""
-        if self._hashes[kind][one] == self._hashes[kind][other]:
-            return 1.0, True
-        return jaccard(self._parts[kind][one], self._parts[kind][other]), False
-
-
-Fate: TypeAlias = tuple[int, float, int]
-"""What a row is, how like another one it is, and that row."""
-
-
-def judge(rows: ComparedRows, given: StageInput) -> dict[int, Fate]:
-    """The fate of each row that goes. Those that meet no other in any bucket stay."""
-    plan, fates = given.recipe.curation, dict[int, Fate]()
-    texts, calls = rows.buckets(TEXT), rows.buckets(CALLS)
-    for row in sorted(range(len(rows.turns)), key=rows.turns.__getitem__):
-        if not (texts.shared[row] or calls.shared[row]):
-            continue
+def _fallen(rows: Sequence[ComparedRow], given: StageInput) -> dict[int, Finding]:
+    """What is found of each row that goes."""
+    plan, fallen = given.recipe.curation, dict[int, Finding]()
+    texts, calls = SimilarRows(plan.near), SimilarRows(plan.near)
+    for number in sorted(range(len(rows)), key=lambda n: rows[n].turn):
         given.rows.check()
-        fate = None
-        if rows.turns[row] != KNOWN:
-            best: Fate | None = None
-            for other in texts.like(row):
-                likeness, equal = rows.likeness(row, other, TEXT)
-                if (equal or likeness >= plan.near) and (best is None or likeness > best[1]):
-                    best = SAME_TEXT if equal else LIKE_TEXT, likeness, other
-            fate = best or _by_calls(row, rows, calls, plan)
-        if fate:
-            fates[row] = fate
-        else:
-            texts.add(row)
-            calls.add(row)
-    return fates
+        row = rows[number]
+        if row.turn != KNOWN:
+            same_text = texts.like(row.text)
+            alike = calls.like(row.calls) if row.calls and not same_text else []
+            if same_text or len(alike) >= plan.same_calls:
+                fate = max(same_text or alike, key=lambda found: found[:2])
+                all_equal = sum(equal for equal, _, _ in alike) >= plan.same_calls
+                exactly = fate[0] if same_text else all_equal
+                fallen[number] = _told(bool(same_text), exactly, fate, rows, given)
+                continue
+        texts.add(number, row.text)
+        if row.calls:
+            calls.add(number, row.calls)
+    return fallen
 
 
-def _by_calls(row: int, rows: ComparedRows, calls: Buckets, plan: CurationPlan) -> Fate | None:
-    """None as long as few rows make calls like these."""
-    alike: list[tuple[float, bool, int]] = []
-    for other in calls.like(row, plan.same_calls):
-        likeness, equal = rows.likeness(row, other, CALLS)
-        if equal or likeness >= plan.near:
-            alike.append((likeness, equal, other))
-    if len(alike) < plan.same_calls:
-        return None
-    likeness, _, other = max(alike, key=lambda one: one[:2])
-    all_equal = sum(equal for _, equal, _ in alike) >= plan.same_calls
-    return SAME_CALLS if all_equal else LIKE_CALLS, likeness, other
-
-
-def _told(fate: Fate, rows: ComparedRows, given: StageInput) -> Finding:
-    what, similarity, other = fate
+def _told(
+    text: bool, exactly: bool, fate: Fate, rows: Sequence[ComparedRow], given: StageInput
+) -> Finding:
+    _, similarity, other = fate
     published = given.recipe.regenerate
-    place = f" in {published.version}" if published and rows.turns[other] == KNOWN else ""
-    named = f"{rows.ids[other]}{place}"
-    exactly = what in (SAME_TEXT, SAME_CALLS)
+    place = f" in {published.version}" if published and rows[other].turn == KNOWN else ""
+    named = f"{rows[other].id}{place}"
     same = "the same" if exactly else "nearly the same"
     likeness = "" if exactly else f" (similarity {similarity:.2f})"
-    if what in (SAME_TEXT, LIKE_TEXT):
+    if text:
         check, detail = "instruction", f"The user says {same} as in {named}{likeness}."
     else:
         most = given.recipe.curation.same_calls

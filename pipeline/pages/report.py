@@ -18,7 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 
-from toolloom.pipeline.curation.parts import folded
+from toolloom.pipeline.curation.duplicates import folded
 from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, added
 from toolloom.pipeline.dataset.run_report import StageCount
 from toolloom.pipeline.pages.dialogue import dialogue_html, readable

@@ -35,7 +35,7 @@ from toolloom.pipeline.curation.contamination import (
     contamination_of,
     read_benchmarks,
 )
-from toolloom.pipeline.curation.parts import compared, hashed
+from toolloom.pipeline.curation.duplicates import compared, hashed
 from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput
