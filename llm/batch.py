@@ -117,6 +117,7 @@ class Batcher:
         self._sent: dict[str, Try] = {}  # all that is in a batch
         self._reserved: dict[str, Usage] = {}
         self._batches: dict[str, asyncio.Task[None]] = {}
+        self._open: set[str] = set()  # batches that have not ended, as far as is known
         self._most = 1  # requests in a batch
         self._timer: asyncio.TimerHandle | None = None
         self._answers = 0
@@ -238,6 +239,7 @@ class Batcher:
             return
         finally:
             del self._batches[row.name]
+            self._open.discard(row.name)
         used: dict[str, Usage] = {}
         for key, wrong in failed.items():
             unclear = isinstance(wrong, Gone | Garbled)  # and perhaps paid for
@@ -307,6 +309,7 @@ class Batcher:
     async def _ended(self, row: BatchRow) -> Batch:
         """Look at a batch until it has ended."""
         await self._write(row)
+        self._open.add(row.name)
         state, wait, total = "", self._pace.first_poll, len(row.tries)
         while True:
             batch = await self._call(lambda sdk: sdk.batches.retrieve(row.remote))
@@ -317,6 +320,7 @@ class Batcher:
                 facts = {"state": state, "total": total, "completed": done, "failed": failed}
                 note(logging.INFO, "batch", words, batch=batch.id, **facts)
             if state in ENDED:
+                self._open.discard(row.name)
                 return batch
             await asyncio.sleep(wait)
             wait = min(wait * SLOWER, self._pace.longest_poll)
@@ -334,9 +338,10 @@ class Batcher:
                     "`mode: direct`."
                 )
             note(logging.INFO, "batch", f"Waiting for room: {words}", batch=batch.id)
+            # Unless others of ours are in there, even this one is too large. Those that wait for
+            # room as well are not: two halves would else keep each other from becoming smaller.
+            alone = not self._open
             await asyncio.sleep(self._pace.longest_poll)
-            # Unless others of ours are in there, even this one is too large.
-            alone = len(self._batches) == 1
             if alone:
                 self._most = max(1, len(row.tries) // 2)
             tried = alone and len(row.tries) == 1
@@ -346,10 +351,11 @@ class Batcher:
 
         async def keep(key: str, status: int | None, text: str) -> None:
             """Commit a success, and hand it out."""
-            caller, item = self._client.caller, self._items.get(key)
+            caller = self._client.caller
             if status is None:
                 failed[key] = Trouble(caller.scrub(text), "timeout")
             elif not 200 <= status < 300:
+                item = self._items.get(key)
                 formatted = item is not None and item.formatted
                 failed[key] = fault(status, {}, text, caller, formatted)
             else:
@@ -363,7 +369,8 @@ class Batcher:
                 self._sent.pop(key, None)
                 if (most := self._reserved.pop(key, None)) is not None:
                     self._budget.settle(most, used)
-                if item and not item.answer.done():
+                # Looked up only now: who came while it was committed waits for it too.
+                if (item := self._items.get(key)) and not item.answer.done():
                     item.answer.set_result(reply)
 
         for file in filter(None, (batch.output_file_id, batch.error_file_id)):

@@ -27,8 +27,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Run]]
     with prefect_loopback.server(folder) as server, processes.endpoint(folder) as endpoint:
         (folder / "recipe.yaml").write_text(whole_recipe(endpoint.base_url, shard_size=6))
 
-        def run(engine: str, *more: str) -> tuple[int, str]:
-            command = [*TOOLLOOM, "run", "recipe.yaml", "--engine", engine, "-o", engine, *more]
+        def run(engine: str, outputs: str, *more: str) -> tuple[int, str]:
+            command = [*TOOLLOOM, "run", "recipe.yaml", "--engine", engine, "-o", outputs, *more]
             done = subprocess.run(
                 command,
                 cwd=folder,
@@ -39,7 +39,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Run]]
             )
             return done.returncode, " ".join(done.stderr.split())
 
-        status, told = run("local")
+        status, told = run("local", "local")
         assert status == 0, told
         yield folder, run
 
@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Run]]
 def test_two_workers_make_the_same_bytes(made: tuple[Path, Run], engine: str) -> None:
     """Every file of the dataset is that of one process."""
     folder, run = made
-    status, told = run(engine)
+    status, told = run(engine, engine)
     assert status == 0, told
     assert "Traceback" not in told
     assert hashes(folder / engine) == hashes(folder / "local")
@@ -65,9 +65,9 @@ def test_two_workers_make_the_same_bytes(made: tuple[Path, Run], engine: str) ->
     ],
 )
 def test_what_cannot_work_is_told_at_once(made: tuple[Path, Run], engine: str, words: str) -> None:
-    """An address without a cluster, and one where nobody answers."""
+    """An address without a cluster, and one where nobody answers: of a run that is not finished."""
     _, run = made
-    status, told = run(engine, "--address", "127.0.0.1:9")
+    status, told = run(engine, "new", "--address", "127.0.0.1:9")
     assert status == 2
     assert words in told
     assert "Traceback" not in told

@@ -17,7 +17,7 @@ from support.batch_server import Batching, BatchServer
 from support.batches import QUICK, ask_all, echo, opened, rows
 from support.waiting import until
 
-from toolloom.llm import FakeServer, Gateway
+from toolloom.llm import FakeServer, Gateway, Model
 from toolloom.llm.batch import Pace, outcomes
 from toolloom.llm.scripted import ScriptedFailure
 from toolloom.schemas import (
@@ -300,6 +300,29 @@ async def test_an_open_batch_gives_back_what_it_did_not_use(cache, batched, plai
             assert (await model.complete(plain("another"))).text == "answer to another"
             await ask_all(model, plain, 4)
         assert (server.received, server.repeats) == (5, 0)
+
+
+async def test_who_comes_while_an_answer_is_committed_gets_it(cache, batched, plain, monkeypatch):
+    """A request of an earlier process's batch that is asked for at that moment."""
+    commit, reached, goes_on = Model.commit, asyncio.Event(), asyncio.Event()
+
+    async def slow(*given):
+        reached.set()
+        await goes_on.wait()
+        return await commit(*given)
+
+    monkeypatch.setattr(Model, "commit", slow)
+    async with BatchServer(echo, Batching(seconds=0.3)) as server:
+        await leave_a_batch(cache, batched(server), plain, 2)
+        async with opened(cache, batched(server)) as model:
+            first = asyncio.create_task(model.complete(plain("question 0")))
+            await reached.wait()
+            second = asyncio.create_task(model.complete(plain("question 1")))
+            await asyncio.sleep(0.1)
+            goes_on.set()
+            async with asyncio.timeout(60):
+                texts = [(await first).text, (await second).text]
+    assert texts == ["answer to question 0", "answer to question 1"]
 
 
 async def test_a_batch_belongs_to_the_run_that_sent_it(cache, batched, plain):
