@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from toolloom.agents.api import snake
 from toolloom.agents.ask import Answer, BadAnswer, Job, ask
-from toolloom.agents.drafts import snake
 from toolloom.pipeline.checks.world.reading import MOST, read_world
 from toolloom.pipeline.store.documents import Place, WrittenDocument, read_text
 from toolloom.prompts import Prompt, render
