@@ -1,24 +1,19 @@
 """What is done with finished rows, on one core, each beside a floor that does the least possible.
 
     python benchmarks/dataset.py curate --rows 10000 1000000
-    python benchmarks/dataset.py expand --rows 100000 [--templates 5]
     python benchmarks/dataset.py publish --rows 10000 1000000
     python benchmarks/dataset.py verify --rows 10000 100000
 
-Rows are dialogues of about 6 kB: three kinds of them, each with words and values of its own (of
-5,000 cities, 20,000 hosts, and an API for every two rows), so that no cache holds the answers.
-With `--small` they are single calls with two APIs, of about 3 kB. The two ways of a subject take
+Rows are dialogues of one call with words and values of their own (of 5,000 cities, 20,000 hosts,
+and an API for every two rows), so that no cache holds the answers. The two ways of a subject take
 turns, each in a process of its own; the medians of `--rounds` are printed, with the seconds of the
 first as parts of those of the floor.
 
 - `curate` finds near duplicates; the floor drops only rows whose text is equal. Every tenth row is
   a near duplicate of an earlier one: a word put in, left out or replaced, or only the case and the
   punctuation changed. Recall and precision are those of the planted ones.
-- `expand` does what `toolloom expand` does once there are templates, which are mined of such
-  dialogues: rows are drawn, checked, noted in the run and published as Parquet. The floor draws
-  values and puts them into the text of rows made beforehand, with `str.format`.
-- `publish` makes a version: rows split, counted, checked and written in every config, card, plots,
-  manifest, hashes. The floor reads the same lines with `json` and writes the same columns with
+- `publish` makes a version: rows split, counted, checked and written in every config, with card,
+  manifest and hashes. The floor reads the same lines with `json` and writes the same columns with
   bare pyarrow.
 - `verify` is `toolloom verify`; the floor takes the SHA-256 of the same files and reads all tables
   with bare pyarrow. 100,000 rows are to be verified in 120 seconds.
@@ -49,18 +44,12 @@ from toolloom.pipeline.curation.duplicates import (
     jaccard,
     text_parts,
 )
-from toolloom.pipeline.dataset.configs import SAMPLES, SFT, samples_row, sft_row
 from toolloom.pipeline.dataset.publish import publish, sha256
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.stage import StageInput, nothing_of
-from toolloom.pipeline.store.files import Rows, read_objects, read_records, record_line, write_lines
-from toolloom.pipeline.store.parquet import VersionWriter
+from toolloom.pipeline.store.files import Rows, record_line, write_lines
 from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder
-from toolloom.pipeline.templates.expand import expand
-from toolloom.pipeline.templates.filling import MARK
-from toolloom.pipeline.templates.mine import SeenValues, mine
 from toolloom.schemas import (
-    API_SEARCH,
     Ability,
     Api,
     Dialogue,
@@ -69,11 +58,9 @@ from toolloom.schemas import (
     Message,
     Observation,
     Query,
-    Reference,
     Sample,
     Scenario,
     Split,
-    Template,
     ToolCall,
     Usage,
     Verdict,
@@ -144,122 +131,55 @@ def apis(topic: int) -> tuple[Api, Api]:
     return find, book
 
 
-def said(role: Any, text: str) -> Message:
-    return Message(role=role, content=text)
-
-
-def called(*calls: tuple[str, Json, Any], first: int = 1) -> list[Message]:
-    """Calls in one message, each with its response; `first`: number of the first call."""
-    asked, told = [], []
-    for number, (name, arguments, response) in enumerate(calls, first):
-        function, id_ = FunctionCall(name=name, arguments=arguments), f"call_{number}"
-        asked.append(ToolCall(id=id_, function=function))
-        content = Observation(response=response).model_dump_json()
-        told.append(Message(role="tool", content=content, tool_call_id=id_, name=name))
-    return [Message(role="assistant", tool_calls=tuple(asked)), *told]
-
-
-def wish(number: int, place: int = 0) -> tuple[Json, Json]:
-    """Arguments of a search, and what it finds."""
-    seed = number * 2 + place
-    day = NOW.date() + dt.timedelta(days=3 + seed % 300)
-    city = word(9_000 + seed % 5_000).title()
-    host = f"{word(70_000 + seed % 20_000).title()} House"
-    offer = {"host": host, "price": 20 + seed % 977 + 0.5, "offer_code": f"OF{seed + 10_000}"}
-    return {"city": city, "day": day.isoformat(), "guests": 2 + seed % 7}, offer
-
-
-def single(number: int, thing: str, find: Api, book: Api) -> Any:
-    asked, offer = wish(number)
-    messages = [
-        said(
-            "user",
-            f"Hello, please find a {thing} in {asked['city']} on {asked['day']}. There will be "
-            f"{asked['guests']} of us, and we are curious.",
-        ),
-        *called((find.function, asked, offer)),
-        said(
-            "assistant",
-            f"I found a {thing} at {offer['host']} for {offer['price']} euros. "
-            f"Its code is {offer['offer_code']}.",
-        ),
-    ]
-    return Ability.CALL, Scenario.SINGLE, [Intention(api=find.id, arguments=asked)], messages
-
-
-def parallel(number: int, thing: str, find: Api, book: Api) -> Any:
-    pairs = [wish(number), wish(number, 1)]
-    wishes = [f"one in {a['city']} on {a['day']} for {a['guests']} guests" for a, _ in pairs]
-    offers = [f"{f['host']} offers one for {f['price']} euros" for _, f in pairs]
-    summary = f"In {pairs[0][0]['city']}, {offers[0]}. The other: {offers[1]}."
-    messages = [
-        said("user", f"I need a {thing} twice: {wishes[0]}, and {wishes[1]}."),
-        *called(*((find.function, asked, offer) for asked, offer in pairs)),
-        said("assistant", summary),
-    ]
-    intent = [Intention(api=find.id, arguments=asked) for asked, _ in pairs]
-    return Ability.CALL, Scenario.PARALLEL, intent, messages
-
-
-def chain(number: int, thing: str, find: Api, book: Api) -> Any:
-    (asked, offer), ticket = wish(number), f"TK{number + 30_000}"
-    documents = [api.document() for api in (find, book)]
-    code = {"offer_code": offer["offer_code"]}
-    messages = [
-        said(
-            "user",
-            f"Find a {thing} in {asked['city']} on {asked['day']} for {asked['guests']} guests "
-            "and then book it, please.",
-        ),
-        *called((API_SEARCH.function, {"keywords": f"find and book a {thing}"}, documents)),
-        *called((find.function, asked, offer), first=2),
-        *called((book.function, code, {"ticket_code": ticket}), first=3),
-        said(
-            "assistant",
-            f"Your {thing} at {offer['host']} is booked for {offer['price']} euros; "
-            f"the ticket is {ticket}.",
-        ),
-    ]
-    reference = {"offer_code": Reference(call=0, field="offer_code")}
-    intent = [
-        Intention(api=find.id, arguments=asked),
-        Intention(api=book.id, arguments={}, references=reference),
-    ]
-    return Ability.PLAN_RETRIEVE_CALL, Scenario.SEQUENTIAL, intent, messages
-
-
-def sample(number: int, topics: int, small: bool = False, text: str = "") -> Sample:
-    """One of three kinds of dialogue, with values of this number; small ones are single calls."""
+def sample(number: int, topics: int, text: str = "") -> Sample:
+    """A dialogue of one call, with values of this number."""
     drawn = [apis((number + step * 7) % topics) for step in range(3)]
     find, book = drawn[0]
-    kind = single if small else (single, parallel, chain)[number % 3]
     thing = find.tool.removesuffix("_desk")
-    ability, scenario, intent, messages = kind(number, thing, find, book)
-    if text:
-        messages[0] = said("user", text)
-    system = "You are an assistant that can call APIs. The present moment is"
+    city, host = word(9_000 + number % 5_000).title(), word(70_000 + number % 20_000).title()
+    day = (NOW.date() + dt.timedelta(days=3 + number % 300)).isoformat()
+    asked: Json = {"city": city, "day": day, "guests": 2 + number % 7}
+    offer = {"host": host, "price": 20 + number % 977 + 0.5, "offer_code": f"OF{number + 10_000}"}
+    call = ToolCall(id="call_1", function=FunctionCall(name=find.function, arguments=asked))
+    text = text or (
+        f"Hello, please find a {thing} in {city} on {day}. There will be {asked['guests']} of us, "
+        "and we are curious."
+    )
+    reply = f"I found a {thing} at {host} for {offer['price']} euros, code {offer['offer_code']}."
     query = Query(
         id=f"row-7-{number:06d}",
-        ability=ability,
-        scenario=scenario,
+        ability=Ability.CALL,
+        scenario=Scenario.SINGLE,
         now=NOW,
-        pool=(find, book) if small else (find, book, *drawn[1], drawn[2][0]),
-        intent=tuple(intent),
-        text=str(messages[0].content),
+        pool=(find, book, *drawn[1], drawn[2][0]),
+        intent=(Intention(api=find.id, arguments=asked),),
+        text=text,
     )
-    spoken = (said("system", f"{system} {NOW:%A %Y-%m-%d %H:%M}."), *messages)
-    return Sample(dialogue=Dialogue(query=query, messages=spoken), verdict=Verdict())
+    system = "You are an assistant that can call APIs. The present moment is"
+    messages = (
+        Message(role="system", content=f"{system} {NOW:%A %Y-%m-%d %H:%M}."),
+        Message(role="user", content=text),
+        Message(role="assistant", tool_calls=(call,)),
+        Message(
+            role="tool",
+            content=Observation(response=offer).model_dump_json(),
+            tool_call_id=call.id,
+            name=find.function,
+        ),
+        Message(role="assistant", content=reply),
+    )
+    return Sample(dialogue=Dialogue(query=query, messages=messages), verdict=Verdict())
 
 
 def finished(outputs: Path) -> RunFolder:
     return RunFolder(outputs / "runs" / parse_recipe(RECIPE, "the benchmark").run_id)
 
 
-def samples_of_run(folder: Path, rows: int, small: bool, topics: int) -> float:
+def samples_of_run(folder: Path, rows: int, topics: int) -> float:
     """Write a finished run of so many rows; the bytes of one."""
     run = finished(folder)
     for number in range(30):
-        if findings := inspect(sample(number, topics, small).dialogue):
+        if findings := inspect(sample(number, topics).dialogue):
             raise SystemExit(f"row {number}: {findings}")
     names = {"apis": ("api", "Api"), "tested": ("tester", "Sample")}
     plan = [PlannedStage(name=n, agent=a, writes=w) for n, (a, w) in names.items()]
@@ -268,34 +188,20 @@ def samples_of_run(folder: Path, rows: int, small: bool, topics: int) -> float:
     offered = (record_line(api) for topic in range(topics) for api in apis(topic))
     pools.write_shard(0, offered, (), Usage())
     pools.finish(1, Api, None)
-    lines = (record_line(sample(number, topics, small)) for number in range(rows))
+    lines = (record_line(sample(number, topics)) for number in range(rows))
     stage.write_shard(0, lines, (), Usage())
     stage.finish(1, Sample, None)
     return (stage.path / "accepted.jsonl").stat().st_size / rows
 
 
-def version(folder: Path, rows: int, small: bool, topics: int) -> float:
+def version(folder: Path, rows: int, topics: int) -> float:
     """Publish such a run."""
-    size = samples_of_run(folder, rows, small, topics)
+    size = samples_of_run(folder, rows, topics)
     publish(finished(folder), folder)
     return size
 
 
-def templates(folder: Path, count: int, small: bool, topics: int) -> float:
-    """Mine the templates; bytes of the sample of one."""
-    dumped = [
-        sample(number, 40, small).model_dump(mode="json") for number in range(max(240, count))
-    ]
-    values = SeenValues()
-    for row in dumped:
-        values.add(row)
-    mined = [mine(row, values) for row in dumped[:count]]
-    assert all(isinstance(each, Template) for each in mined), mined
-    write_lines(folder / "templates.jsonl", map(record_line, mined))
-    return sum(len(json.dumps(row)) for row in dumped[:count]) / count
-
-
-def rows_with_doubles(folder: Path, rows: int, small: bool, topics: int) -> float:
+def rows_with_doubles(folder: Path, rows: int, topics: int) -> float:
     """Write rows, and beside them which ones were planted: their likeness by both their ids."""
     rng, earlier, planted = random.Random(rows), list[tuple[int, str]](), dict[str, float]()
     words = [word(n) for n in rng.sample(range(100, 60_000), 4_000)]
@@ -311,7 +217,7 @@ def rows_with_doubles(folder: Path, rows: int, small: bool, topics: int) -> floa
             else:
                 earlier.append((number, text))
                 del earlier[:-NEAR]
-            yield record_line(sample(number, topics, small, text))
+            yield record_line(sample(number, topics, text))
 
     write_lines(folder / "rows.jsonl", lines())
     (folder / "planted.json").write_text(json.dumps(planted))
@@ -353,48 +259,6 @@ def by_equal_text(folder: Path, rows: int) -> Json:
     texts = Rows(folder / "rows.jsonl", rows).objects()
     digests = {hashlib.sha256(instruction(row).encode()).digest() for _, row in texts}
     return {"gone": rows - len(digests)}
-
-
-def by_expand(folder: Path, rows: int) -> Json:
-    """What a run and its publication do."""
-    recipe = parse_recipe({**RECIPE, "expand": {"rows": rows}}, "the benchmark")
-    path = folder / "templates.jsonl"
-    given = Rows(path, path.read_bytes().count(b"\n"))
-    nothing = nothing_of("known")
-    earlier = {"templates": given}
-    of = StageInput(
-        recipe, "expanded", nothing, nothing, folder, lambda name: earlier.get(name, nothing)
-    )
-    write_lines(folder / "expanded.jsonl", (x for x in expand(of) if isinstance(x, bytes)))
-    count = 0
-    with VersionWriter(folder / "tables") as tables:
-        for row in read_objects(folder / "expanded.jsonl"):
-            count += 1
-            for config in (SFT, SAMPLES):
-                for each in config.row.of(row):
-                    tables.add_made(config, "train", each)
-        tables.finish()
-    shutil.rmtree(folder / "tables")
-    return {"made": count}
-
-
-def by_format(folder: Path, rows: int) -> Json:
-    """What a script would do at least."""
-    rng, letters = random.Random(SEED), 0
-    each_template = list(read_records(folder / "templates.jsonl", Template))
-    for number, each in enumerate(each_template):
-        wanted = rows // len(each_template) + (number < rows % len(each_template))
-        row = [sft_row(each.sample), samples_row(each.sample)]
-        text = json.dumps(row, ensure_ascii=False).replace("{", "{{").replace("}", "}}")
-        fill = MARK.sub(r"{\1}", text).format
-        for _ in range(wanted):
-            values = {
-                slot: value
-                for choice in each.choices
-                for slot, value in zip(choice.slots, rng.choice(choice.rows), strict=True)
-            }
-            letters += len(fill(**values))
-    return {"made": rows, "letters": letters / rows}
 
 
 def by_publish(folder: Path, rows: int) -> None:
@@ -450,13 +314,12 @@ def by_reading(folder: Path, rows: int) -> None:
 
 
 Way = Callable[[Path, int], Json | None]
-SUBJECTS: dict[str, tuple[Callable[[Path, int, bool, int], float], Way, str, Way]] = {
+SUBJECTS: dict[str, tuple[Callable[[Path, int, int], float], Way, str, Way]] = {
     "curate": (rows_with_doubles, by_curate, "equal texts", by_equal_text),
-    "expand": (templates, by_expand, "format", by_format),
     "publish": (samples_of_run, by_publish, "pyarrow", by_pyarrow),
     "verify": (version, by_verify, "read", by_reading),
 }
-FIGURES = {"rate": "rows/s", **COSTS, "before": "MB before", "gone": "found", "made": "made"}
+FIGURES = {"rate": "rows/s", **COSTS, "before": "MB before", "gone": "found"}
 FIGURES |= {"recall": "recall", "precision": "precision", "times": "× floor"}
 
 
@@ -465,18 +328,16 @@ def measure(subject: str, floor: bool, folder: str, rows: int) -> Json | None:
     return (least if floor else way)(Path(folder), rows)
 
 
-def compare(subject: str, rows: int, chosen: argparse.Namespace) -> list[Json]:
+def compare(subject: str, rows: int, rounds: int) -> list[Json]:
     prepare, _, floor, _ = SUBJECTS[subject]
-    count = (chosen.templates or max(5, rows // 50_000)) if subject == "expand" else rows
-    topics = max(50, chosen.apis // 2 or rows // 4)
     with tempfile.TemporaryDirectory(prefix=f"toolloom-{subject}-") as folder:
-        size = prepare(Path(folder), count, chosen.small, topics)
+        size = prepare(Path(folder), rows, max(50, rows // 4))
         task = {"subject": subject, "folder": folder, "rows": rows}
         ways = {
             name: partial(alone, __file__, "measure", **task, floor=name == floor)
             for name in (subject, floor)
         }
-        taken = in_turns(chosen.rounds, ways)
+        taken = in_turns(rounds, ways)
     least = taken[floor]["wall"]
     return [
         {"rows": rows, "bytes": size, "way": way, "rate": rows / row["wall"], **row}
@@ -493,11 +354,8 @@ def main() -> None:
     parser.add_argument("subject", choices=SUBJECTS)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--small", action="store_true", help="single calls with two APIs")
-    parser.add_argument("--apis", type=int, default=0, help="as many APIs, however many rows")
-    parser.add_argument("--templates", type=int, help="else 5, or one for 50,000 rows")
     chosen = parser.parse_args()
-    found = [row for rows in chosen.rows for row in compare(chosen.subject, rows, chosen)]
+    found = [row for rows in chosen.rows for row in compare(chosen.subject, rows, chosen.rounds)]
     used = {name: head for name, head in FIGURES.items() if any(name in row for row in found)}
     show(chosen.subject, found, {"rows": "rows", "bytes": "bytes a row", "way": "way", **used})
 
