@@ -22,10 +22,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
-from itertools import chain, groupby, islice
+from functools import cached_property, lru_cache
+from itertools import chain, groupby, islice, zip_longest
+from os.path import isdir, isfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import Field, ValidationError
 
@@ -50,6 +51,7 @@ from toolloom.pipeline.dataset.configs import (
     SAMPLES,
     WORLDS,
     base_of,
+    configs_of,
     makers_of,
     parsed,
 )
@@ -68,6 +70,7 @@ from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.store.files import explain, to_text
 from toolloom.pipeline.store.parquet import Config, read_rows
 from toolloom.pipeline.store.version import (
+    FileEntry,
     Manifest,
     TableEntry,
     change,
@@ -182,16 +185,23 @@ class VersionFiles:
         """Those that are kept, kind by kind, each in the order in which they were found."""
         return tuple(fault for kind in FaultKind for fault in self.findings.kept.get(kind, ()))
 
-    def table(self, config: Config, split: str) -> TableEntry | None:
-        """What the manifest says of a table."""
-        return self.manifest.configs.get(config.name, {}).get(split) if self.manifest else None
+    @property
+    def told(self) -> Manifest:
+        assert self.manifest
+        return self.manifest
 
-    def splits(self, config: Config) -> list[str]:
-        return list(self.manifest.configs.get(config.name, {})) if self.manifest else []
+    @cached_property
+    def entries(self) -> dict[str, FileEntry]:
+        """What the manifest tells of the tables' files, by name."""
+        return {name: told for _, _, name, told in self.told.tables()} if self.manifest else {}
+
+    def tables(self, config: Config) -> dict[str, TableEntry]:
+        """What the manifest tells of a config's tables, by split."""
+        return self.told.configs.get(config.name, {})
 
     def rows(self, config: Config, split: str) -> Iterator[tuple[str, JsonObject]]:
         """File and row of each row of a table, as it is stored, as far as it can be read."""
-        table = self.table(config, split)
+        table = self.tables(config).get(split)
         for name, told in table.files.items() if table else ():
             count = 0
             try:
@@ -199,7 +209,7 @@ class VersionFiles:
                     count += 1
                     yield name, row
             except StoreError as error:
-                self.fault(FaultKind.TABLE, name, f"cannot be read ({_first_line(error)})")
+                self.fault(FaultKind.TABLE, name, f"cannot be read ({_why(error)})")
             if count != told.rows:
                 self.broken.add((config.name, split))
 
@@ -209,14 +219,14 @@ def place_of(outputs: Path, name: str) -> Path:
 
     Damaged ones are found too. Raises NothingFound.
     """
-    whole = Path(name) if "\0" not in name else outputs / "datasets"
-    for path in (whole, outputs / "datasets" / name.strip("/") if "\0" not in name else whole):
-        if (path / MANIFEST).is_file() or (path / SUMS).is_file():
+    for path in (Path(name), outputs / "datasets" / name.strip("/")):
+        # Not methods of a path, which raise at odd names.
+        if isfile(path / MANIFEST) or isfile(path / SUMS):
             return path.resolve()
-        if path.is_dir() and (known := numbers(path)):
+        if isdir(path) and (known := numbers(path)):
             return path / dotted(known[-1])
-    if whole.is_dir():
-        raise NothingFound(f"{whole}: is no version of a dataset (it holds no {MANIFEST}).")
+    if isdir(name):
+        raise NothingFound(f"{name}: is no version of a dataset (it holds no {MANIFEST}).")
     return find_version(outputs, name).path
 
 
@@ -228,23 +238,21 @@ def verify(path: Path, progress: Progress | None = None, processes: int = 0) -> 
     """
     started = time.monotonic()
     files = look(path)
-    rows, told, counts = None, files.manifest, files.findings.counts
+    told, rows = files.manifest, Rows(files, progress, processes)
     if told is not None:
         look_at_tables(files, told)
-        rows = Rows(files, told, progress, processes)
         rows.verify()
         _figures(files, told)
         _card(files)
         _lineage(files, told)
+    counts = files.findings.counts
     return VerifyReport(
         path=str(path),
         version=f"{told.name}/{told.version}" if told else path.name,
         files=len(files.sizes),
         size=sum(files.sizes.values()),
-        rows={c.name: rows.read[c.name] for c in (APIS, *CONFIGS) if c.name in rows.read}
-        if rows
-        else {},
-        inspected=rows.inspected if rows else 0,
+        rows={c.name: rows.read[c.name] for c in (APIS, *CONFIGS) if c.name in rows.read},
+        inspected=rows.inspected,
         checks=sum(map(len, CHECKS)),
         counts={kind: counts[kind] for kind in FaultKind if counts[kind]},
         faults=files.faults,
@@ -274,25 +282,26 @@ def look(root: Path) -> VersionFiles:
         # A layout that it names is to be believed if its hash is that of the checksums.
         _read_manifest(files, listed.get(MANIFEST) in (None, files.hashes[MANIFEST]))
     told = files.manifest
-    known: dict[str, str | None] = {MANIFEST: None, SUMS: None}
-    known |= told.files if told else listed
-    sizes = {name: entry.bytes for _, _, name, entry in told.tables()} if told else {}
-    known |= {name: entry.sha256 for _, _, name, entry in told.tables()} if told else {}
+    known: dict[str, str | None] = {MANIFEST: None, SUMS: None, **(told.files if told else listed)}
+    known |= {name: entry.sha256 for name, entry in files.entries.items()}
     for name in sorted(known.keys() | files.hashes.keys()):
+        entry = files.entries.get(name)
         if name not in files.hashes:
             files.fault(FaultKind.FILE, name, "is missing")
         elif name not in known:
             files.fault(FaultKind.FILE, name, "is no part of the version")
-        elif sizes.get(name, files.sizes[name]) != files.sizes[name]:
-            detail = f"has {files.sizes[name]:,} bytes instead of {sizes[name]:,}"
+        elif entry and entry.bytes != files.sizes[name]:
+            detail = f"has {files.sizes[name]:,} bytes instead of {entry.bytes:,}"
             files.fault(FaultKind.FILE, name, detail)
         elif known[name] not in (None, files.hashes[name]):
             by = MANIFEST if told else SUMS
             files.fault(FaultKind.FILE, name, f"its SHA-256 is not the one in {by}")
     if told and lines is not None:
         wanted = b"".join(sums(files.raw, {**told.files, MANIFEST: files.hashes[MANIFEST]}))
-        if lines != wanted:
-            _compare_sums(files, listed, wanted)
+        if differing := first_difference(lines, wanted):
+            number, line, due = differing
+            detail = f"line {number} is {_short(line)} and must be {_short(due)}"
+            files.fault(FaultKind.FILE, SUMS, detail)
     return files
 
 
@@ -328,24 +337,13 @@ def _read_manifest(files: VersionFiles, is_sound: bool) -> None:
         if text.encode("utf-8", "replace") + b"\n" != raw:
             files.fault(FaultKind.FILE, MANIFEST, "is not written as toolloom writes it")
     except (ValueError, RecursionError) as error:
-        why = first_error(error) if isinstance(error, ValidationError) else _first_line(error)
-        files.fault(FaultKind.FILE, MANIFEST, f"is damaged ({why})")
+        files.fault(FaultKind.FILE, MANIFEST, f"is damaged ({_why(error)})")
 
 
-def _compare_sums(files: VersionFiles, listed: dict[str, str], wanted: bytes) -> None:
-    """Which line of SHA256SUMS is not what it must be."""
-    due = {m[2].decode("utf-8", "replace"): m[1].decode() for m in _LINE.finditer(wanted)}
-    wrong = [n for n in sorted({*due, *listed}) if due.get(n) != listed.get(n)]
-    for name in wrong:
-        if name == MANIFEST and name in listed:
-            detail = f"its SHA-256 is not the one in {SUMS}: one of these two files was edited"
-            files.fault(FaultKind.FILE, MANIFEST, detail)
-        elif name in due:
-            files.fault(FaultKind.FILE, SUMS, f"does not hold the hash of {name}")
-        else:
-            files.fault(FaultKind.FILE, SUMS, f"names {name}, which is no part of the version")
-    if not wrong:
-        files.fault(FaultKind.FILE, SUMS, "is not, byte for byte, the sums of these files in order")
+def first_difference(there: bytes, due: bytes) -> tuple[int, bytes, bytes] | None:
+    """The number of the first line that differs, and the two lines; None if all are equal."""
+    lines = zip_longest(there.split(b"\n"), due.split(b"\n"), fillvalue=b"")
+    return next(((n, a, b) for n, (a, b) in enumerate(lines, 1) if a != b), None)
 
 
 def look_at_tables(files: VersionFiles, told: Manifest) -> None:
@@ -358,10 +356,8 @@ def look_at_tables(files: VersionFiles, told: Manifest) -> None:
         for split, table in splits.items():
             count = len(table.files)
             names = [f"{config}/{split}-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
-            if config not in known or split not in ORDER:
-                files.fault(FaultKind.TABLE, MANIFEST, f"there is no table {config}/{split}")
-            elif list(table.files) != names:
-                detail = f"{config}/{split}: files not named in order"
+            if config not in known or split not in ORDER or list(table.files) != names:
+                detail = f"{config}/{split} is no table of a version, or its files have other names"
                 files.fault(FaultKind.TABLE, MANIFEST, detail)
             for name in table.files if config in known else ():
                 if name not in files.hashes:
@@ -369,35 +365,36 @@ def look_at_tables(files: VersionFiles, told: Manifest) -> None:
                 try:
                     with pq.ParquetFile(files.root / name) as file:
                         schema, rows = file.schema_arrow, file.metadata.num_rows
+                    if not schema.equals(known[config].types):
+                        raise ValueError(f"its columns are {', '.join(map(str, schema))[:300]}")
                 except (OSError, pa.ArrowException, ValueError) as error:
-                    files.fault(FaultKind.TABLE, name, f"cannot be read ({_first_line(error)})")
+                    detail = f"cannot be read as {config} ({_why(error)})"
+                    files.fault(FaultKind.TABLE, name, detail)
                     del files.hashes[name]  # its rows are not read
                     continue
-                if not schema.equals(known[config].types):
-                    columns = ", ".join(f"{f.name}: {f.type}" for f in schema)[:300]
-                    detail = f"cannot be read as {config}: its columns are {columns}"
-                    files.fault(FaultKind.TABLE, name, detail)
-                    del files.hashes[name]
-                elif rows != table.files[name].rows:
+                if rows != table.files[name].rows:
                     detail = f"holds {rows:,} rows instead of {table.files[name].rows:,}"
                     files.fault(FaultKind.TABLE, name, detail)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error.__cause__ or error).partition("\n")[0][:200]
+def _why(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return first_error(error)
+    return f"{type(error).__name__}: {' '.join(str(error.__cause__ or error).split())[:200]}"
+
+
+def _short(value: Any) -> str:
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    text = json.dumps(text, ensure_ascii=False, default=str)
+    return text if len(text) <= 120 else text[:119] + "…"
 
 
 # -- 2. Records, and 3. the rows that are made of them ---------------------------------------------
 
 
-@dataclass(frozen=True)
-class Made:
-    """A row that a record has in another config, by name and hash, and whether it must be there."""
-
-    id: str
-    hash: bytes
-    is_wanted: bool  # None of a run's recipes leaves it out, and its config can hold it.
-    may_be: bool  # Not all of them leave it out.
+Made: TypeAlias = tuple[str, bytes, bool, bool]
+"""A row that a record has in another config: its id and hash, whether it must be there (its config
+can hold it, and no run's recipe leaves it out), and whether it may be."""
 
 
 @dataclass
@@ -407,8 +404,6 @@ class Looked:
     id: str
     faults: list[tuple[FaultKind, str]] = field(default_factory=list)
     made: dict[str, list[Made]] | None = None  # by config; None: it holds no record
-    category: str = ""  # of an API
-    inspected: bool = False
 
 
 class Known:
@@ -419,29 +414,28 @@ class Known:
         recipes = (run.get("recipe") for run in told.runs.values())
         self.recipes = [recipe for recipe in recipes if isinstance(recipe, dict)]
         listed = (run.get("agents") for run in told.runs.values())
-        agents = [a for each in listed if isinstance(each, list) for a in each]
+        agents = chain.from_iterable(each for each in listed if isinstance(each, list))
         names = ("stage", "agent", "model", "prompts")
-        self.makers = {canonical([a.get(n) for n in names]) for a in agents if isinstance(a, dict)}
+        self.makers = {canonical([_inside(agent, name) for name in names]) for agent in agents}
         # The numbers of votes that the runs asked for on an instruction.
-        asked = []
-        for recipe in self.recipes:
-            plan, tester = recipe.get("rewrite"), recipe.get("tester")
-            if isinstance(plan, dict):
-                usual = tester.get("votes") if isinstance(tester, dict) else None
-                asked.append(usual if plan.get("votes") is None else plan["votes"])
-        self.votes = {votes for votes in asked if isinstance(votes, int)} or {0}
+        self.votes = {
+            own
+            if (own := _inside(recipe, "rewrite", "votes")) is not None
+            else _inside(recipe, "tester", "votes")
+            for recipe in self.recipes
+            if _inside(recipe, "rewrite")
+        } or {0}
         self.apis: dict[str, set[bytes]] = {}  # hashes of what each is, by id
         self.seen_categories: set[str] = set()
         self.machines: dict[str, Machine | None] = {}  # by hash; None: it cannot be run
         for config in (APIS, WORLDS):
-            for split in files.splits(config):
+            for split in files.tables(config):
                 for _, row in files.rows(config, split):
                     try:
                         self._add(config, config.row.record_of(row))
                     except Exception:  # noqa: BLE001  # told where the row is looked at
                         continue
-        broken = {name for name, _ in files.broken}
-        self.has_all = {name: name not in broken for name in (APIS.name, WORLDS.name)}
+        self.broken = {name for name, _ in files.broken}
 
     def _add(self, config: Config, record: JsonObject) -> None:
         if config is APIS:
@@ -453,6 +447,13 @@ class Known:
             world = World.model_validate(record)
             self.machines[world.hash] = None
             self.machines[world.hash] = Machine(world.spec)
+
+
+def _inside(value: Any, *names: str) -> Any:
+    """What stands in foreign JSON under names, one in the other; None if it does not."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _hash_of(api: JsonObject) -> bytes:
@@ -503,24 +504,21 @@ def _look_at_row(known: Known, base: Config, split: str, row: JsonObject) -> Loo
         found.faults.append((FaultKind.RECORD, f"`{differing}` is not that of its record"))
     if place != split:
         found.faults.append((FaultKind.SPLIT, f"is in {split}; {why} {place}"))
-    for stage, agent, model, prompts in sorted(makers_of(raw)) if base is not REJECTED else ():
-        if base in (APIS, WORLDS):
-            break
+    for stage, agent, model, prompts in (
+        sorted(makers_of(raw)) if base in (SAMPLES, INSTRUCTIONS) else ()
+    ):
         if canonical([stage, agent, model, list(prompts)]) not in known.makers:
             detail = f"names {agent} of {stage} with the model {model!r}, and no run does"
             found.faults.append((FaultKind.FIGURE, detail))
     if isinstance(record, Sample):
         found.faults += _look_at_sample(known, split if place == split else "", raw, record)
-        found.inspected = True
     elif isinstance(record, Instruction):
         found.faults += _look_at_instruction(known, record)
     elif isinstance(record, World):
         if record.spec.get("name") != record.name:
             found.faults.append((FaultKind.RECORD, "is not called what its spec says"))
-        try:
-            Machine(record.spec)
-        except Exception as error:  # noqa: BLE001  # a foreign tree is built
-            found.faults.append((FaultKind.RECORD, f"is no world that can be run ({_why(error)})"))
+        if known.machines.get(record.hash) is None:
+            found.faults.append((FaultKind.RECORD, "is no world that can be run"))
     return found
 
 
@@ -543,16 +541,11 @@ def _split_of(known: Known, base: Config, raw: JsonObject) -> tuple[str, str]:
 def _made(known: Known, config: Config, record: JsonObject, row: JsonObject) -> Made:
     says = {config.row.wanted(record, recipe) for recipe in known.recipes} - {None}
     stored = config.encode(row)
-    is_wanted = says <= {True} and config.holds(stored)
-    return Made(row["id"], _row_hash(stored), is_wanted, says != {False})
+    return row["id"], _row_hash(stored), says <= {True} and config.holds(stored), says != {False}
 
 
 def _row_hash(stored: JsonObject) -> bytes:
     return _digest("\0".join(f"{name}\0{value}" for name, value in stored.items()))
-
-
-def _why(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def _look_at_sample(
@@ -568,7 +561,7 @@ def _look_at_sample(
         is_known = setting.hash in known.machines and not (
             machine and machine.world["name"] != setting.world
         )
-        if not is_known and known.has_all[WORLDS.name]:
+        if not is_known and WORLDS.name not in known.broken:
             detail = f"plays in {setting.world} ({setting.hash}), which `worlds` has not"
             yield FaultKind.RECORD, detail
         machine = machine if is_known else None
@@ -584,12 +577,12 @@ def _look_at_sample(
     need = raw["dialogue"]["query"]
     if split and (held_out := stray(known.plan, need, Split(split))):
         yield FaultKind.SPLIT, f"shows {held_out}, which is held out of {split}"
-    for api in shown(need) if known.has_all[APIS.name] else ():
+    for api in shown(need) if APIS.name not in known.broken else ():
         if api_id(api) not in known.apis:
             yield FaultKind.SPLIT, f"shows {api_id(api)}, not in `apis`"
         elif _hash_of(api) not in known.apis[api_id(api)]:
             yield FaultKind.RECORD, f"shows {api_id(api)} otherwise than `apis` has it"
-    for api in needed(need) if split == Split.TEST_TOOL and known.has_all[APIS.name] else ():
+    for api in needed(need) if split == Split.TEST_TOOL and APIS.name not in known.broken else ():
         if api["category"] not in known.seen_categories:
             detail = f"needs {api_id(api)}, of whose category no tool is seen in training"
             yield FaultKind.SPLIT, detail
@@ -608,158 +601,131 @@ def _look_at_instruction(known: Known, each: Instruction) -> Iterator[tuple[Faul
         yield FaultKind.CHECK, f"{finding.reason}: {finding.detail}"
 
 
-@dataclass
 class Rows:
     """A version's rows as they are read, and what is known of those that were."""
 
-    files: VersionFiles
-    manifest: Manifest
-    progress: Progress | None
-    processes: int
-    read: Counter[str] = field(default_factory=Counter)  # by config
-    inspected: int = 0
+    def __init__(self, files: VersionFiles, progress: Progress | None, processes: int) -> None:
+        self.files, self._progress, self._processes = files, progress, processes
+        self.read = Counter[str]()  # by config
+        self.inspected = 0
 
     def verify(self) -> None:
-        # On the disk: the dialogues that instructions name, while they are wanted.
-        self.samples = sqlite3.connect("")
-        self.samples.execute("CREATE TABLE samples (id TEXT, split TEXT, record TEXT)")
-        self.samples.execute("CREATE INDEX by_id ON samples (id)")
-        rows = chain.from_iterable(
-            self.files.rows(INSTRUCTIONS, split) for split in self.files.splits(INSTRUCTIONS)
-        )
-        self.named = {_digest(str(row.get("sample"))) for _, row in rows}
-        self.total = sum(
-            table.rows for splits in self.manifest.configs.values() for table in splits.values()
-        )
+        tables = [t for s in self.files.told.configs.values() for t in s.values()]
+        self._total = sum(table.rows for table in tables)
+        # On the disk: the dialogues, while instructions may name them.
+        self._samples = sqlite3.connect("")
+        self._samples.execute("CREATE TABLE samples (id TEXT, split TEXT, record TEXT)")
+        self._samples.execute("CREATE INDEX by_id ON samples (id)")
         try:
             for base in (APIS, WORLDS, SAMPLES, INSTRUCTIONS, REJECTED):
                 self._verify(base)
         finally:
-            self.samples.close()
+            self._samples.close()
         for config in CONFIGS:
-            for split in self.files.splits(config):
-                if split not in self.files.splits(base_of(config)):
+            for split in self.files.tables(config):
+                if split not in self.files.tables(base_of(config)):
                     detail = f"`{config.name}` has {split}, `{base_of(config).name}` has not"
                     self.files.fault(FaultKind.TRAINING, MANIFEST, detail)
 
-    def _rows(self, config: Config, split: str) -> Iterator[tuple[str, JsonObject]]:
+    def rows(self, config: Config, split: str) -> Iterator[tuple[str, JsonObject]]:
         for each in self.files.rows(config, split):
             self.read[config.name] += 1
-            if self.progress and self.read.total() % 64 == 0:
-                self.progress(self.read.total(), self.total)
+            if self._progress and self.read.total() % 64 == 0:
+                self._progress(self.read.total(), self._total)
             yield each
 
     def _verify(self, base: Config) -> None:
         """The rows of a config that holds records whole, and those that are made of them."""
-        ids: set[bytes] = set()
-        self.groups: set[bytes] = set()
-        count = sum(t.rows for t in self.manifest.configs.get(base.name, {}).values())
-        for split in self.files.splits(base):
-            followers = [
-                Follower(self, config, split)
-                for config in CONFIGS
-                if config.row.origin is base.row.origin and config not in BASES
-            ]
-            looked = self._looked(base, split, count)
-            keyed = groupby(looked, key=lambda one: str(one[1].get("sample", one[2].id)))
-            for name, group in keyed:
-                raws = []
+        files, ids, groups = self.files, set[bytes](), set[bytes]()
+        derived = [c for c in configs_of(base.row.origin) if c is not base]
+        for split in files.tables(base):
+            followers = [Follower(self, config, split) for config in derived]
+            looked = self._looked(base, split)
+            for name, group in groupby(
+                looked, key=lambda one: str(one[1].get("sample", one[2].id))
+            ):
+                instructions = []
                 for file, row, found in group:
-                    if _digest(found.id) in ids:
-                        self.files.fault(FaultKind.RECORD, file, "its id is there twice", found.id)
-                    ids.add(_digest(found.id))
+                    if (hashed := _digest(found.id)) in ids:
+                        files.fault(FaultKind.RECORD, file, "its id is there twice", found.id)
+                    ids.add(hashed)
                     for kind, detail in found.faults:
-                        self.files.fault(kind, file, detail, found.id)
-                    self.inspected += found.inspected
+                        files.fault(kind, file, detail, found.id)
                     for each in followers:
                         each.follow(file, row, found)
                     if found.made is None:
                         continue
-                    if base is SAMPLES and _digest(found.id) in self.named:
-                        record = to_text(base.row.record_of(row))
-                        self.samples.execute(
-                            "INSERT INTO samples VALUES (?, ?, ?)", (found.id, split, record)
-                        )
+                    if base is SAMPLES:
+                        self.inspected += 1
+                    if base is SAMPLES and files.tables(INSTRUCTIONS):
+                        stored = found.id, split, to_text(base.row.record_of(row))
+                        self._samples.execute("INSERT INTO samples VALUES (?, ?, ?)", stored)
                     if base is INSTRUCTIONS:
-                        raws.append((file, Instruction.model_validate(base.row.record_of(row))))
-                if raws:
-                    self._look_at_group(split, name, raws)
+                        instructions.append(Instruction.model_validate(base.row.record_of(row)))
+                if not instructions:
+                    continue
+                if (hashed := _digest(name)) in groups:
+                    detail = "instructions of its sample stand apart from each other"
+                    files.fault(FaultKind.RECORD, file, detail, name)
+                groups.add(hashed)
+                if seed := self._seed(split, name, file, instructions):
+                    for of, kind, detail in _held_against(seed, instructions):
+                        files.fault(kind, file, detail, of)
             for each in followers:
                 each.finish()
 
-    def _looked(
-        self, base: Config, split: str, count: int
-    ) -> Iterator[tuple[str, JsonObject, Looked]]:
+    def _looked(self, base: Config, split: str) -> Iterator[tuple[str, JsonObject, Looked]]:
         """File, row and what was found of each row of a table."""
-        mark = self.files.hashes.get(MANIFEST, "") + "".join(self.files.hashes.values())
+        mark = "".join(self.files.hashes.values())
         waiting = deque[list[tuple[str, JsonObject]]]()
 
         def tasks() -> Iterator[tuple[Path, str, str, str, list[JsonObject]]]:
-            there = self._rows(base, split)
+            there = self.rows(base, split)
             while chunk := list(islice(there, CHUNK)):
                 waiting.append(chunk)
                 yield self.files.root, mark, base.name, split, [row for _, row in chunk]
 
-        beside = self.processes if count >= MANY else 0
+        count = sum(table.rows for table in self.files.tables(base).values())
+        beside = self._processes if count >= MANY else 0
         for found in in_processes(look_at_rows, tasks(), beside):
             for (file, row), looked in zip(waiting.popleft(), found, strict=True):
                 yield file, row, looked
 
-    def _look_at_group(self, split: str, name: str, group: list[tuple[str, Instruction]]) -> None:
-        """The instructions of one sample: each level once, all of them made of that sample."""
-        file = group[-1][0]
-        found: dict[Granularity, Instruction] = {}
-        for where, each in group:
-            if each.level in found:
-                detail = f"its sample has two of the level {each.level}"
-                self.files.fault(FaultKind.RECORD, where, detail, each.id)
-            found[each.level] = each
-        if _digest(name) in self.groups:
-            detail = "instructions of its sample stand apart from each other"
-            self.files.fault(FaultKind.RECORD, file, detail, name)
-        self.groups.add(_digest(name))
-        if seed := self._seed(split, name, file, found):
-            for row, kind, detail in _held_against(seed, found):
-                self.files.fault(kind, file, detail, row)
-
-    def _seed(
-        self, split: str, name: str, file: str, found: dict[Granularity, Instruction]
-    ) -> Seed | None:
+    def _seed(self, split: str, name: str, file: str, found: list[Instruction]) -> Seed | None:
         """What the instructions were made of; None, and a fault, if it is not there."""
         asked = "SELECT record FROM samples WHERE id = ? AND split = ?"
-        stored = self.samples.execute(asked, (name, split)).fetchone()
-        if stored is None and {each.source for each in found.values()} == {TOOLBENCH}:
+        if stored := self._samples.execute(asked, (name, split)).fetchone():
+            try:
+                seed = seed_of(parsed(stored[0]), Split(split))
+            except (ValueError, TypeError, LookupError, AttributeError):  # the sample's own, told
+                return None
+            if seed is None:
+                self.files.fault(FaultKind.RECORD, file, "its sample calls nothing", name)
+            return seed
+        if {each.source for each in found} == {TOOLBENCH}:
             # Tools that are held out are held out here too.
-            tags = next(iter(found.values())).tags
-            tools = zip(tags.categories, tags.tools, strict=False)
-            zones = {zone(self.manifest.plan, *tool) for tool in tools}
+            tools = zip(found[0].tags.categories, found[0].tags.tools, strict=False)
+            zones = {zone(self.files.told.plan, *tool) for tool in tools}
             held = next((z for z in (Split.TEST_CATEGORY, Split.TEST_TOOL) if z in zones), None)
             if held != split if held else split not in SEEN:
                 place = f"belong into {held}" if held else "are seen in training"
                 detail = f"is in {split}; its tools {place}"
                 self.files.fault(FaultKind.SPLIT, file, detail, name)
-            return seed_of_rows(list(found.values()))
-        if stored is None:
-            if (SAMPLES.name, split) not in self.files.broken:
-                detail = f"its sample is not in `samples` of {split}"
-                self.files.fault(FaultKind.RECORD, file, detail, name)
-            return None
-        try:
-            seed = seed_of(parsed(stored[0]), Split(split))
-        except (ValueError, TypeError, LookupError, AttributeError):  # the sample's own, told
-            return None
-        if seed is None:
-            self.files.fault(FaultKind.RECORD, file, "its sample calls nothing", name)
-        return seed
+            return seed_of_rows(found)
+        if (SAMPLES.name, split) not in self.files.broken:
+            detail = f"its sample is not in `samples` of {split}"
+            self.files.fault(FaultKind.RECORD, file, detail, name)
+        return None
 
 
-def _held_against(
-    seed: Seed, found: dict[Granularity, Instruction]
-) -> Iterator[tuple[str, FaultKind, str]]:
+def _held_against(seed: Seed, group: list[Instruction]) -> Iterator[tuple[str, FaultKind, str]]:
     """Tags, path and names are those of the calls, and no certain check finds a fault."""
-    for level, each in found.items():
+    found = {each.level: each for each in group}
+    for each in group:
         for name in ("tags", "path", "spoken", "source", "licence"):
-            wanted = tuple(spoken_tags(seed, level)) if name == "spoken" else getattr(seed, name)
+            wanted = (
+                tuple(spoken_tags(seed, each.level)) if name == "spoken" else getattr(seed, name)
+            )
             if getattr(each, name) != wanted:
                 yield each.id, FaultKind.RECORD, f"`{name}` is not that of its sample"
         if each.path[-1:] != (FINISH,):
@@ -790,60 +756,50 @@ class Follower:
 
     def __init__(self, rows: Rows, config: Config, split: str) -> None:
         self._files, self._config, self._split = rows.files, config, split
-        self._there = rows._rows(config, split)
+        self._there = rows.rows(config, split)
         self._next = next(self._there, None)
 
     def follow(self, file: str, row: JsonObject, found: Looked) -> None:
         """A record's rows are the next ones, and equal to what is made of it."""
-        made, lacking = (found.made or {}).get(self._config.name, []), 0
         while found.made is None and self._next and str(self._next[1]["id"]).startswith(found.id):
             self._next = next(self._there, None)  # those of a record that cannot be read
-        for each in made:
-            if self._next is None or self._next[1]["id"] != each.id:
-                lacking += each.is_wanted
+        lacking = 0
+        for name, hashed, is_wanted, may_be in (found.made or {}).get(self._config.name, ()):
+            if self._next is None or self._next[1]["id"] != name:
+                lacking += is_wanted
                 continue
             where, stored = self._next
             self._next = next(self._there, None)
-            if not each.may_be:
+            if not may_be:
                 detail = "is there, though the recipe leaves it out"
-                self._files.fault(FaultKind.TRAINING, where, detail, each.id)
-            elif _row_hash(stored) != each.hash:
-                detail = self._difference(row, each.id, stored)
-                self._files.fault(FaultKind.TRAINING, where, detail, each.id)
+                self._files.fault(FaultKind.TRAINING, where, detail, name)
+            elif _row_hash(stored) != hashed:
+                detail = self._difference(row, stored)
+                self._files.fault(FaultKind.TRAINING, where, detail, name)
         if lacking and (self._config.name, self._split) not in self._files.broken:
-            detail = f"lacks {lacking} of {len(made)} rows in `{self._config.name}` at its place"
+            detail = f"lacks {lacking} rows in `{self._config.name}` at its place"
             self._files.fault(FaultKind.TRAINING, file, detail, found.id)
 
     def finish(self) -> None:
         base = base_of(self._config)
         detail = f"has no {_name(base)} in `{base.name}` at its place"
-        while self._next:
-            file, row = self._next
-            self._next = next(self._there, None)
+        for file, row in chain([self._next] if self._next else (), self._there):
             if (base.name, self._split) not in self._files.broken:
                 self._files.fault(FaultKind.TRAINING, file, detail, row.get("id"))
 
-    def _difference(self, row: JsonObject, name: str, stored: JsonObject) -> str:
+    def _difference(self, row: JsonObject, stored: JsonObject) -> str:
         """Where a row leaves the record it is made of: the column, and the item of a list."""
-        base = base_of(self._config)
-        rows = map(self._config.encode, self._config.row.of(base.row.record_of(row)))
-        made = next(each for each in rows if each["id"] == name)
-        column = next(key for key in {**made, **stored} if made.get(key) != stored.get(key))
-        wanted, there = made.get(column), stored.get(column)
-        if isinstance(wanted, list) and isinstance(there, list) and len(wanted) == len(there):
-            at = next(i for i, (a, b) in enumerate(zip(wanted, there, strict=True)) if a != b)
-            column, wanted, there = f"{column}[{at}]", wanted[at], there[at]
-        if isinstance(wanted, str) and isinstance(there, str):
-            pairs = enumerate(zip(wanted, there, strict=False))
-            at = next((n for n, (a, b) in pairs if a != b), min(len(wanted), len(there)))
+        rows = map(
+            self._config.encode, self._config.row.of(base_of(self._config).row.record_of(row))
+        )
+        made = next(each for each in rows if each["id"] == stored["id"])
+        place, there, due = next(_differences("", stored, made))
+        if isinstance(there, str) and isinstance(due, str):
+            pairs = enumerate(zip(there, due, strict=False))
+            at = next((n for n, (a, b) in pairs if a != b), min(len(there), len(due)))
             at = max(0, at - 20)
-            wanted, there = wanted[at:], there[at:]
-        return f"`{column}` has {_short(there)}, its {_name(base)} {_short(wanted)}"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 120 else text[:119] + "…"
+            there, due = there[at:], due[at:]
+        return f"`{place}` has {_short(there)}, its {_name(base_of(self._config))} {_short(due)}"
 
 
 # -- 4. Figures ------------------------------------------------------------------------------------
@@ -883,42 +839,50 @@ OURS = {"runs", "run"}  # what the manifest has among figures that tables do not
 
 
 def _differences(place: str, told: Any, due: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Where figures differ: the place, what is told there, and what the data have."""
+    """Where JSON differs: the place, what is told there, and what it must be."""
     if isinstance(told, dict) and isinstance(due, dict):
         kept = {name: value for name, value in told.items() if name not in OURS or name in due}
         for name in {**due, **kept}:
-            yield from _differences(f"{place}.{name}", kept.get(name), due.get(name))
+            inner = f"{place}.{name}".removeprefix(".")
+            yield from _differences(inner, kept.get(name), due.get(name))
         if not place.startswith("configs") and list(kept) != list(due) and {*kept} == {*due}:
             yield f"{place} in order", list(kept), list(due)
+    elif isinstance(told, list) and isinstance(due, list) and len(told) == len(due):
+        for number, pair in enumerate(zip(told, due, strict=True)):
+            yield from _differences(f"{place}[{number}]", *pair)
     elif told != due:
         yield place, told, due
 
 
 def _run_figures(files: VersionFiles, name: str, counts: Counts, told: Manifest) -> None:
     """What a run accepted and rejected is there; of runs before the last only a part is left."""
+    made = {
+        "rows": counts.accepted,
+        "rejected": counts.rejected,
+        "instructions": counts.instructions,
+    }
+    found = Counter[str]()
     if told.extended:
         if name != told.extended.run:
             return
         configs = {"rows": SAMPLES, "rejected": REJECTED, "instructions": INSTRUCTIONS}
-        rows = told.extended.rows
-        found = {what: sum(rows.get(c.name, {}).values()) for what, c in configs.items()}
+        for what, config in configs.items():
+            found[what] = sum(told.extended.rows.get(config.name, {}).values())
     else:
-        last = told.splits if told.regenerated is None else [told.regenerated.value]
-        splits = [told.splits[split] for split in last if split in told.splits]
-        mine = [figures for figures in splits if figures.get("runs") == [name]]
+        del made["instructions"]  # a run that adds nothing rewrites nothing
+        last = [told.regenerated] if told.regenerated else [*told.splits]
+        mine = [f for f in map(told.splits.get, last) if f and f.get("runs") == [name]]
         if not mine:
             return
-        numbers = {what: [f.get(what, 0) for f in mine] for what in ("rows", "rejected")}
-        found = {what: sum(n for n in each if isinstance(n, int)) for what, each in numbers.items()}
-    made = counts.accepted, counts.rejected, counts.instructions
-    figures = dict(zip(("rows", "rejected", "instructions"), made, strict=True))
+        for what in made:
+            found[what] = sum(n for f in mine if isinstance(n := f.get(what), int))
     # A run for one split may have rejected records that belong to no split, among other runs'.
-    runs = told.splits.get(BEFORE_QUERIES, {}).get("runs") if told.regenerated else None
-    fell_before = isinstance(runs, list) and name in runs
-    for what, number in found.items():
-        fewer = what == "rejected" and number < figures[what] and fell_before
-        if number != figures[what] and not fewer:
-            detail = f"run {name} made {figures[what]} {what}, its splits have {number}"
+    before = told.splits.get(BEFORE_QUERIES, {}).get("runs") if told.regenerated else ()
+    for what, number in made.items():
+        fewer = what == "rejected" and found[what] < number
+        fell_before = isinstance(before, list) and name in before
+        if found[what] != number and not (fewer and fell_before):
+            detail = f"run {name} made {number} {what}, its splits have {found[what]}"
             files.fault(FaultKind.FIGURE, MANIFEST, detail)
 
 
@@ -943,10 +907,9 @@ def _card(files: VersionFiles) -> None:
             f"The words of {CARD} were not compared: toolloom {files.raw['toolloom']} wrote it."
         )
         return
-    lines = zip(made.splitlines(), (files.root / CARD).read_bytes().splitlines(), strict=False)
-    place, line = next(((n, b) for n, (a, b) in enumerate(lines, 1) if a != b), (0, b""))
-    said = line.decode("utf-8", "replace")[:200]
-    detail = f"line {place} is not what the manifest makes of it: {said}"
+    there = (files.root / CARD).read_bytes()
+    number, line, _ = first_difference(there, made) or (0, b"", b"")
+    detail = f"line {number} is not what the manifest makes of it: {_short(line)}"
     files.fault(FaultKind.FIGURE, CARD, detail)
 
 
@@ -957,31 +920,32 @@ def _lineage(files: VersionFiles, told: Manifest) -> None:
     """The parent is the one recorded, and what was not made anew is as it was there."""
     number = numbered(Path(told.version))
     before = numbered(Path(told.parent.version)) if told.parent else None
-    detail = ""
+    wrong = ""
     if number is None:
-        detail = f"{told.version} is no number of a version"
+        wrong = f"{told.version} is no number of a version"
     elif told.parent is None:
         if told.regenerated or told.extended or number[1:] != (0, 0):
-            detail = f"{told.version} needs a parent, and has none"
+            wrong = f"{told.version} needs a parent, and has none"
     elif told.regenerated and told.extended:
-        detail = "is a split made anew and an extension at once"
+        wrong = "is a split made anew and an extension at once"
     elif before is None or before >= number:
-        detail = f"{told.version} does not come after its parent {told.parent.version}"
-    if detail:
-        files.fault(FaultKind.LINEAGE, MANIFEST, detail)
-    if detail or told.parent is None or before is None or number is None:
+        wrong = f"{told.version} does not come after its parent {told.parent.version}"
+    if wrong:
+        files.fault(FaultKind.LINEAGE, MANIFEST, wrong)
+    if wrong or told.parent is None or before is None or number is None:
         return
     home = files.root.parent / dotted(before)
-    if not (home / MANIFEST).is_file():
+    if not isfile(home / MANIFEST):
         files.notes.append(f"The parent version {told.parent.version} is not here.")
         return
-    if sha256(home / MANIFEST) != told.parent.sha256:
+    raw = (home / MANIFEST).read_bytes()
+    if hashlib.sha256(raw).hexdigest() != told.parent.sha256:
         detail = f"the manifest of {told.parent.version} is not the one this version follows"
         files.fault(FaultKind.LINEAGE, MANIFEST, detail)
         return
     try:
-        raw = json.loads((home / MANIFEST).read_bytes())
-        kind, parent = change(raw, files.raw), Manifest.model_validate(raw)
+        parent = Manifest.model_validate(json.loads(raw))
+        kind = change(json.loads(raw), files.raw)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         files.fault(FaultKind.LINEAGE, MANIFEST, f"the manifest of {dotted(before)} is damaged")
         return
@@ -1000,29 +964,29 @@ def _lineage(files: VersionFiles, told: Manifest) -> None:
             else:
                 is_grown = config is REJECTED and split == BEFORE_QUERIES
             if is_grown:
-                _rows_stay(files, told, config, split, table, home)
+                _rows_stay(files, config, split, table, home)
             elif split != told.regenerated or config in (APIS, WORLDS):
-                mine = files.table(config, split)
                 for name, file in table.files.items():
-                    if not mine or name not in mine.files or mine.files[name].sha256 != file.sha256:
-                        what = f"only {told.regenerated} is new" if told.regenerated else ""
-                        what = what or "no rows were added to it"
-                        detail = f"is not the file of {told.parent.version}, but {what}"
+                    if not (mine := files.entries.get(name)) or mine.sha256 != file.sha256:
+                        why = f"only {told.regenerated} is new"
+                        why = "no rows were added to it" if told.extended else why
+                        detail = f"is not the file of {told.parent.version}, but {why}"
                         files.fault(FaultKind.LINEAGE, name, detail)
 
 
 def _rows_stay(
-    files: VersionFiles, told: Manifest, config: Config, split: str, before: TableEntry, home: Path
+    files: VersionFiles, config: Config, split: str, before: TableEntry, home: Path
 ) -> None:
     """The parent's rows are the first ones, and as many were added as the manifest says."""
-    table = files.table(config, split)
+    table = files.tables(config).get(split)
     more = (table.rows if table else 0) - before.rows
-    if told.extended and (added := told.extended.rows[config.name][split]) != more:
+    extended = files.told.extended
+    if extended and (added := extended.rows[config.name][split]) != more:
         detail = f"extended.rows.{config.name}.{split} is {added}, but it has {more} more"
         files.fault(FaultKind.FIGURE, MANIFEST, detail)
     mine = (row for _, row in files.rows(config, split))
     for name, file in before.files.items():
-        if not (home / name).is_file() or sha256(home / name) != file.sha256:
+        if not isfile(home / name) or sha256(home / name) != file.sha256:
             files.notes.append(f"{name} of {home.name} is damaged: not compared.")
             return
         for row in read_rows(home / name, stored=True):
