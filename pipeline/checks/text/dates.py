@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from toolloom.pipeline.checks.text.numbers import ORDINALS, quantities
 from toolloom.pipeline.checks.text.times import MOMENT, timed
-from toolloom.pipeline.checks.text.words import found_in, lowered, plain
+from toolloom.pipeline.checks.text.words import plain
 
 _MONTHS = """january jan|february feb|march mar|april apr|may|june jun|july jul|august aug
 |september sept sep|october oct|november nov|december dec"""
@@ -177,7 +177,7 @@ def _holiday(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
 
 _Read = Callable[[re.Match[str], dt.date], Iterable[dt.date]]
 _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
-    (re.compile(pattern), read, absolute)
+    (re.compile(pattern, re.IGNORECASE), read, absolute)
     for pattern, read, absolute in (
         (r"(?<![\w-])(?P<year>\d{4})[-/.](?P<a>\d{1,2})[-/.](?P<b>\d{1,2})(?![\d-])", _iso, True),
         (
@@ -241,75 +241,28 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
         (rf"\b(?P<name>{'|'.join(_HOLIDAYS)})\b{_YEAR}", _holiday, True),
     )
 )
-_MONTH_SAID = sorted({name[:3] for name in MONTHS})
-_DAY_SAID = sorted({name[:3] for name in WEEKDAYS})
-_ORDINAL_SAID = sorted({name[:3] for name in ORDINALS})
-_HOLIDAY_SAID = sorted({name[:8] for name in _HOLIDAYS})
-_MONTH = f"(?:{'|'.join(_MONTH_SAID)})"
-# What a text must hold, in small letters, for the next so many patterns to be worth trying.
-_HINTS = tuple(
-    (count, re.compile(hint))
-    for count, hint in (
-        (3, r"\d[-/.]\d"),
-        (2, rf"\b{_MONTH}"),
-        (2, rf"[\ddht](?:\sof)?\s{_MONTH}"),  # «3», «3rd», «first», «fourth»
-        (1, rf"\b(?:{'|'.join(_DAY_SAID)})"),
-        (1, r"day|morrow|night|right now|this "),
-        (1, r"\b(?:in|within)\s"),
-        (1, r"\s(?:from|ago|earlier|later|ahead)\b"),
-        (1, r"week|month|year"),
-        (1, rf"\b(?:the|on|to|until)\s(?:\d|{'|'.join(_ORDINAL_SAID)})"),
-        (1, "|".join(_HOLIDAY_SAID)),
-    )
+_ANY_HINT = re.compile(
+    r"\d|day|morrow|night|right now|this |week|month|year|in |within|"
+    + "|".join(sorted({name[:3] for name in (*MONTHS, *WEEKDAYS, *ORDINALS, *_HOLIDAYS)})),
+    re.IGNORECASE,
 )
-_SAID = (*_MONTH_SAID, *_DAY_SAID, *_ORDINAL_SAID, *_HOLIDAY_SAID)
-_ANY_HINT = re.compile("|".join([*_SAID, r"\d|day|morrow|night|right now|this |week|month|year"]))
+"""One of these is in every text that says a date: most values of results hold none."""
 _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
-_CODE = re.compile(rf"(?!{'|'.join((*_MONTH_SAID, *_DAY_SAID)).upper()})[A-Z]{{2,4}}-\d{{1,6}}")
 
 
 @lru_cache(maxsize=4096)
 def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     """Every place in the text that says a date, in order; longer ones before their parts."""
-    matches = _matches(text)
-    if not matches:
+    flat = plain(text)
+    if not _ANY_HINT.search(flat):
         return ()
     found = [
         Dated(m.start(), m.end(), frozenset(days), absolute)
-        for m, read, absolute in matches
-        if (days := list(read(m, today)))
+        for pattern, read, absolute in _PATTERNS
+        for m in pattern.finditer(flat)
+        if not _is_common(m, flat) and (days := list(read(m, today)))
     ]
     return tuple(sorted(found, key=lambda d: (d.start, -d.end)))
-
-
-@lru_cache(maxsize=4096)
-def _matches(text: str) -> tuple[tuple[re.Match[str], _Read, bool], ...]:
-    """The same before it is known which day is today: documents and values come again in
-    dialogues that are held on other days."""
-    flat = plain(text)
-    small = lowered(flat)
-    if small is not None and not _ANY_HINT.search(small):
-        return ()
-    return tuple(
-        (m, read, absolute)
-        for pattern, read, absolute in _promising(flat, small)
-        for m in found_in(pattern, flat, small)
-        if not _is_common(m, flat)
-    )
-
-
-def _promising(flat: str, small: str | None) -> Iterator[tuple[re.Pattern[str], _Read, bool]]:
-    """The patterns that may match: each is slow to find out that it does not."""
-    if _CODE.fullmatch(flat):  # most values of results are a key or a moment
-        return
-    if MOMENT.fullmatch(flat):
-        yield _PATTERNS[0]
-        return
-    place = 0
-    for count, hint in _HINTS:
-        if small is None or hint.search(small):
-            yield from _PATTERNS[place : place + count]
-        place += count
 
 
 def _is_common(found: re.Match[str], flat: str) -> bool:

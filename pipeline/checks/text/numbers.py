@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from toolloom.pipeline.checks.text.words import Word, first_word, lowered, plain, words
+from toolloom.pipeline.checks.text.words import Word, plain, words
 
 SMALL = {
     word: number
@@ -48,7 +48,6 @@ _IMPLIED = {
     "both": 2, "couple": 2, "pair": 2, "triple": 3, "thrice": 3,
 }  # fmt: skip
 
-_DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(
     r"(?<![\w.,])(?<![^\W\d_]-)(?P<sign>(?<![\d)])[-+])?(?:[$€£¥₹₩#~]\s?)?"
     r"(?P<num>\d{1,3}(?:[,' \u00a0\u202f]\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+,\d+|\d+,\d{1,2}"
@@ -58,9 +57,7 @@ _DIGITS = re.compile(
     r"|/(?P<under>\d{1,3})(?![\d/])|(?=\s?[^\W\d_]{1,4}\b)|(?![\w]))",
     re.IGNORECASE,
 )
-_STARTS = frozenset([*SMALL, *_TENS, *ORDINALS, *_IMPLIED, "half"])
-_BEGINNINGS = _STARTS | {"a", "an"}
-_AFTER_A = _BARE_SCALES | {"quarter", "half"}
+_STARTS = frozenset([*SMALL, *_TENS, *ORDINALS, *_IMPLIED, "half", "a", "an"])
 _HALF = re.compile(r"\s(?:and|&)\sa\shalf\b", re.IGNORECASE)
 _LONGEST = 40  # digits of a number worth reading; longer ones are codes or bombs
 
@@ -79,8 +76,6 @@ class Quantity(NamedTuple):
 
     def readings(self) -> tuple[float, ...]:
         """The values it may stand for: «25%» is 25 and 0.25, «5m» five metres or millions."""
-        if not self.percent and self.unit != "m":
-            return (self.value,)
         found = [self.value]
         if self.percent:
             found.append(self.value / 100)
@@ -93,12 +88,9 @@ class Quantity(NamedTuple):
 def quantities(text: str) -> tuple[Quantity, ...]:
     """Every number a text says, in order of place."""
     flat = plain(text)
-    digits = list(_from_digits(flat)) if _DIGIT.search(flat) else []
-    spelled = list(_from_words(flat))
-    if not spelled:
-        return tuple(digits)
+    digits = list(_from_digits(flat))
     taken = {i for q in digits for i in range(q.start, q.end)}
-    spelled = [q for q in spelled if q.start not in taken]
+    spelled = [q for q in _from_words(flat) if q.start not in taken]
     return tuple(sorted([*digits, *spelled], key=lambda q: q.start))
 
 
@@ -111,9 +103,6 @@ def sums(text: str) -> Iterator[float]:
 
 
 def _from_digits(text: str) -> Iterator[Quantity]:
-    small = lowered(text)
-    half_said = small is None or "half" in small
-    sign_said = small is None or "minus" in small or "negative" in small
     for found in _DIGITS.finditer(text):
         digits = _canonical(found["num"])
         if len(digits) > _LONGEST:
@@ -123,20 +112,19 @@ def _from_digits(text: str) -> Iterator[Quantity]:
         scale = _SCALES.get(suffix, 1)
         if found["under"] and int(found["under"]):
             number = number / int(found["under"])
-        half = half_said and _HALF.match(text, found.end())
+        half = _HALF.match(text, found.end())
         number = (number + (0.5 if half else 0)) * scale
-        negated = sign_said and _negated(text[: found.start()])
-        signed = -number if found["sign"] == "-" or negated else number
-        unit = suffix or first_word(text[found.end() : found.end() + 24])
+        negated = found["sign"] == "-" or _negated(text[: found.start()])
+        after = words(text[found.end() : found.end() + 24])
         yield Quantity(
-            value=_whole(signed),
+            value=_whole(-number if negated else number),
             start=found.start("num"),
             end=found.end() + (half.end() if half else 0),
             decimals=len(digits.partition(".")[2]),
             scale=scale,
             percent=bool(found["percent"]),
             stated=found["ordinal"] is None,
-            unit=unit,
+            unit=suffix or (after[0].folded if after else ""),
         )
 
 
@@ -159,14 +147,10 @@ def _whole(number: float) -> float:
 
 def _from_words(text: str) -> Iterator[Quantity]:
     found = words(text)
-    if _BEGINNINGS.isdisjoint([w.folded for w in found]):
-        return
     place = 0
     while place < len(found):
-        if not _may_start(found, place):
-            place += 1
-            continue
-        value, used = _spelled(found[place : place + 12])
+        starts = found[place].folded in _STARTS
+        value, used = _spelled(found[place : place + 12]) if starts else (0.0, 0)
         if not used:
             place += 1
             continue
@@ -182,14 +166,6 @@ def _from_words(text: str) -> Iterator[Quantity]:
             unit=after[0].folded if after else "",
         )
         place += used
-
-
-def _may_start(found: tuple[Word, ...], place: int) -> bool:
-    """Whether `_spelled` is worth asking: nearly all words begin no number."""
-    name = found[place].folded
-    if name in {"a", "an"}:
-        return place + 1 < len(found) and found[place + 1].folded in _AFTER_A
-    return name in _STARTS
 
 
 def _spelled(found: tuple[Word, ...]) -> tuple[float, int]:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from toolloom.pipeline.checks.text.numbers import quantities
-from toolloom.pipeline.checks.text.words import found_in, holds, lowered, plain
+from toolloom.pipeline.checks.text.words import plain
 
 _HOURS = {
     word: number
@@ -33,7 +33,7 @@ _PART = (
 )
 _MINUTE = "|".join(sorted(_MINUTES, key=len, reverse=True))
 _PATTERNS = tuple(
-    re.compile(pattern)
+    re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"(?<![\w:.])(?P<hour>\d{{1,2}})[:h](?P<minute>\d{{2}})(?::\d{{2}}(?:\.\d+)?)?(?!\d){_PART}",
         r"(?<=[Tt])(?P<hour>\d{2}):(?P<minute>\d{2})(?P<half>)(?P<part>)",
@@ -50,23 +50,10 @@ _PATTERNS = tuple(
         r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?::\d\d)?\s?(?P<half>[ap])\.?m\b(?P<part>)",
     )
 )
-_DIGIT = re.compile(r"\d")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?")
-# What a text must hold, in small letters, for each of the patterns to be worth trying; "" is a
-# digit.
-_HINTS: tuple[tuple[str, ...], ...] = (
-    *[("",)] * 3,
-    ("past", "after", "to", "before", "til"),
-    ("fifteen", "thirty", "forty", "twenty", "ten", "fifty"),
-    ("clock",),
-    ("m",),
-    ("morning", "afternoon", "evening", "night"),
-    ("at", "around", "by", "before", "after", "from", "til", "to", "about", "between", "and"),
-    ("",),
-)
 _NAMED = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0), "lunchtime": (12, 0)}
-_NAMED_PATTERN = re.compile(rf"\b(?:{'|'.join(_NAMED)})\b")
-_ANY_HINT = re.compile("|".join([r"\d", *_HOURS, *_NAMED]))
+_NAMED_PATTERN = re.compile(rf"\b(?:{'|'.join(_NAMED)})\b", re.IGNORECASE)
+_ANY_HINT = re.compile("|".join([r"\d", *_HOURS, *_NAMED]), re.IGNORECASE)
 _SECONDS = {
     "second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600,
     "day": 86400, "week": 604800, "night": 86400,
@@ -96,34 +83,20 @@ class Timed(NamedTuple):
 def timed(text: str) -> tuple[Timed, ...]:
     """Every place in the text that says a time of day, in order."""
     flat = plain(text)
-    small = lowered(flat)
-    if small is not None and not _ANY_HINT.search(small):
+    if not _ANY_HINT.search(flat):
         return ()
     loose = {_PATTERNS[4], _PATTERNS[-2]}
     found = [
         Timed(m.start(), m.end(), frozenset(times), pattern not in loose)
-        for pattern in _promising(flat, small)
-        for m in found_in(pattern, flat, small)
+        for pattern in _PATTERNS
+        for m in pattern.finditer(flat)
         if (times := list(_read(m)))
     ]
     named = [
         Timed(m.start(), m.end(), frozenset([dt.time(*_NAMED[m.group().lower()])]), True)
-        for m in found_in(_NAMED_PATTERN, flat, small)
+        for m in _NAMED_PATTERN.finditer(flat)
     ]
     return tuple(sorted([*found, *named], key=lambda t: (t.start, -t.end)))
-
-
-def _promising(flat: str, small: str | None) -> Iterator[re.Pattern[str]]:
-    """The patterns that may match: each is slow to find out that it does not."""
-    if MOMENT.fullmatch(flat):  # most values of results are a key or a moment
-        yield _PATTERNS[1]
-        return
-    digit = bool(_DIGIT.search(flat))
-    if small is not None and not digit and not holds(small, digit, _HOURS):
-        return
-    for pattern, hints in zip(_PATTERNS, _HINTS, strict=True):
-        if small is None or holds(small, digit, hints):
-            yield pattern
 
 
 def _read(found: re.Match[str]) -> Iterator[dt.time]:
@@ -190,9 +163,6 @@ def seconds_in(unit: str) -> int:
 def spans_of_time(text: str) -> tuple[float, ...]:
     """Lengths of time in seconds: of each number with a unit, and of «2 hours 30 minutes»."""
     found = [(q, seconds_in(q.unit)) for q in quantities(text)]
-    small = lowered(text)
-    if small is not None and "hour" not in small and not any(unit for _, unit in found):
-        return ()
     single = [q.value * unit for q, unit in found if unit]
     joined = [
         a.value * unit_a + b.value * unit_b

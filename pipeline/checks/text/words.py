@@ -7,10 +7,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
+from collections.abc import Iterator
+from functools import lru_cache
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 STOP = frozenset(
     """
@@ -32,12 +32,6 @@ _SENTENCE_END = re.compile(
 _CLAUSE_END = re.compile(r"[.,!?;:()\[\]{}\"“”\n]+(?=\s|$|[\"“(])|[(\"“]|\s[-–—]\s")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_FOLDS = re.compile("[\u0130\u0131\u017f\u212a]")  # İ ı ſ and the sign for Kelvin
-# Words of small letters, and figures, that no rule of the stemmer touches: see its endings.
-_ROOT = re.compile(
-    r"[a-z]+(?<![eilsy])(?<!ed)(?<!ic)(?<!ing)(?<!ism)(?<!ion)(?<![eo]r)(?<![ae]nt)(?<!ist)"
-    r"|[0-9.,:]+"
-)
 _PLAIN = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-"})
 
 
@@ -52,9 +46,6 @@ class Word(NamedTuple):
     @property
     def capital(self) -> bool:
         return self.raw[:1].isupper()
-
-
-_word: Callable[[Iterable[Any]], Word] = partial(tuple.__new__, Word)  # as _make, but quick
 
 
 def plain(text: str) -> str:
@@ -74,14 +65,7 @@ def fold(text: str) -> str:
 @lru_cache(maxsize=512)
 def words(text: str) -> tuple[Word, ...]:
     """The words of a text in order; digits and letters part («10km» is two words)."""
-    found = [(raw := m[0], _folded(raw), *m.span()) for m in _WORD.finditer(text)]
-    return tuple(map(_word, found))
-
-
-def first_word(text: str) -> str:
-    """The first word of a text, folded; empty if it has none."""
-    found = _WORD.search(text)
-    return _folded(found[0]) if found else ""
+    return tuple([Word(m[0], _folded(m[0]), *m.span()) for m in _WORD.finditer(text)])
 
 
 @lru_cache(maxsize=65536)
@@ -92,33 +76,9 @@ def _folded(word: str) -> str:
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """Snowball's English stem of a folded word. A new stemmer each time: they hold state."""
-    if _ROOT.fullmatch(word):
-        return word
     import snowballstemmer  # 0.1 s
 
     return str(snowballstemmer.stemmer("english").stemWord(word))
-
-
-def lowered(text: str) -> str | None:
-    """The text in small letters, to look for words of ASCII before an expression that ignores case
-    is tried; None where one could match letters that this does not find (ı, ſ and two more)."""
-    return None if not text.isascii() and _FOLDS.search(text) else text.lower()
-
-
-def found_in(pattern: re.Pattern[str], text: str, small: str | None) -> Iterator[re.Match[str]]:
-    """Where an expression in small letters matches, whatever the case of the text: sought in
-    `small`, as `lowered` gives it, in half the time."""
-    if small is None:
-        return re.compile(pattern.pattern, re.IGNORECASE).finditer(text)
-    return pattern.finditer(small)
-
-
-def holds(small: str, digit: bool, hints: Iterable[str]) -> bool:
-    """Does a lowered text hold one of these? An empty hint stands for a digit."""
-    for hint in hints:  # noqa: SIM110 - any() takes three times as long, and this is asked a lot
-        if hint in small if hint else digit:
-            return True
-    return False
 
 
 @lru_cache(maxsize=2048)

@@ -170,10 +170,10 @@ def test_a_hostile_schema_is_refused_or_checked(schema: Any) -> None:
     """An invalid, endless or remote schema ends in UncheckableSchema, no address is fetched, and a
     pattern that may backtrack without end is not tried."""
     value = {"x": "a" * 300 + "!", "y": [1]}
-    start = time.perf_counter()
+    start = time.thread_time()
     with contextlib.suppress(UncheckableSchema):
         violations(schema, value)
-    assert time.perf_counter() - start < 20
+    assert time.thread_time() - start < 10
 
 
 @pytest.mark.parametrize(
@@ -183,6 +183,6 @@ def test_long_monotonous_text_is_judged_in_time(letter: str, all_good: list[Dial
     """The longest reply that is read at all takes seconds at the very most, whatever it holds."""
     good = next(d for d in all_good if d.id == "two-cities")
     long = with_answer(good, (letter * 8_000)[:8_000])
-    start = time.perf_counter()
+    start = time.thread_time()
     inspect(long)
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10
