@@ -138,7 +138,7 @@ async def extend_dataset(
 
     `change` is one of
 
-        {"regenerate": {"split": "test_tool", "only_rejected": false, "keep": false}}
+        {"regenerate": {"split": "test_tool", "keep": false}}
         {"expand": {"rows": 1000}}       the fields of a recipe's section `expand`
         {"rewrite": {"votes": 1}}        those of `rewrite`
 

@@ -35,12 +35,6 @@ def regenerate(
             help="Recipe whose models and queries to use, instead of the last run's.",
         ),
     ] = None,
-    only_rejected: Annotated[
-        bool,
-        typer.Option(
-            "--only-rejected", help="Keep the rows; try the queries that were rejected again."
-        ),
-    ] = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the rows; draw new queries and add what they give.")
     ] = False,
@@ -65,14 +59,12 @@ def regenerate(
             version=version,
             seed=seed,
             recipe=None if recipe is None else load_recipe(recipe),
-            only_rejected=only_rejected,
             keep=keep,
         )
         assert planned.regenerate
         begun = planned.regenerate.version
-        what = f"what was rejected of {split}" if only_rejected else split
-        task = f"Growing {split} of {begun}" if keep else f"Making {what} of {begun} anew"
-        asked = {"split": split, "only_rejected": only_rejected, "keep": keep}
+        task = f"Growing {split} of {begun}" if keep else f"Making {split} of {begun} anew"
+        asked = {"split": split, "keep": keep}
         made = extend(planned, task, options, recipe, regenerate=asked)
     advice = f"Another --seed than {planned.seed} asks anew."
     if keep and seed is None:

@@ -39,7 +39,7 @@ class OrDataset(TyperGroup):
 app = typer.Typer(cls=OrDataset, rich_markup_mode="markdown", help=HELP)
 
 Seed = Annotated[
-    int | None, typer.Option(min=0, help="Seed for random choices, instead of the last run's.")
+    int | None, typer.Option(min=0, help="Seed for random choices, in place of the next one.")
 ]
 RecipeAt = Annotated[
     Path | None,
@@ -72,9 +72,8 @@ def expand(
 
     Accepted samples become templates, and their values slots; scripts of worlds are played in more
     states. No model is asked. The rows of the version stay as they are. `toolloom expand preview`
-    shows what written templates make. Run the same command again to continue after a stop; what was
-    added is not added twice: another --seed or --rows adds more. Exit code 1 if there is nothing
-    to add.
+    shows what written templates make. Run the same command again to continue after a stop, or,
+    once it is finished, to add more. Exit code 1 if there is nothing to add.
 
     Example: `toolloom expand quickstart --rows 1000`
     """

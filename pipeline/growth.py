@@ -1,12 +1,9 @@
 """What begins with a version: one split of it made anew or grown, and what is added to it.
 
-The plans of such runs are recipes: `plan_regeneration`, `plan_growth`, `plan_extension`. One that
-was carried out is known by its run's id, which the manifest names. What such a run begins with is
-a `Start`: the version's records are put into the run's folder as finished stages, so that nothing
-is asked or paid for again, and beside them are
-
-    <run>/known.jsonl    published rows that stay, which no new row may repeat
-    <run>/needs.jsonl    the needs that are tried again, of a split made anew
+The plans of such runs are recipes: `plan_regeneration`, `plan_growth`, `plan_extension`. What such
+a run begins with is a `Start`: the version's records are put into the run's folder as finished
+stages, so that nothing is asked or paid for again, and beside them the published rows that no new
+row may repeat, as `known.jsonl`.
 """
 
 from __future__ import annotations
@@ -24,26 +21,18 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from toolloom.pipeline.curation.duplicates import compared
-from toolloom.pipeline.dataset.publish import came_to_nothing, is_tried_again
+from toolloom.pipeline.dataset.publish import came_to_nothing
 from toolloom.pipeline.stage import Stage, StageInput
-from toolloom.pipeline.store.files import read_records, record_line, to_line, write_lines
+from toolloom.pipeline.store.files import to_line, write_lines
 from toolloom.pipeline.store.locks import hold_dataset
-from toolloom.pipeline.store.run_folder import QUERIES, RunFolder, begun_with
-from toolloom.pipeline.store.version import (
-    PARTS,
-    Version,
-    check_home,
-    find_version,
-    latest,
-    open_version,
-)
+from toolloom.pipeline.store.run_folder import RunFolder, begun_with
+from toolloom.pipeline.store.version import PARTS, Version, check_home, find_version, latest
 from toolloom.schemas import (
     Api,
     ExpansionPlan,
     Extension,
     Instruction,
     JsonObject,
-    Need,
     NothingFound,
     PublishError,
     Recipe,
@@ -56,7 +45,6 @@ from toolloom.schemas import (
     Split,
     SplitPlan,
     StoreError,
-    ToolloomError,
     Usage,
     World,
     parse_recipe,
@@ -80,8 +68,7 @@ class Start:
 
     stages: tuple[Stage, ...]  # those that the run has
     given: Mapping[str, Lines]  # what the version has of stages, by their name
-    known: Lines | None = None
-    needs: Lines | None = None
+    known: Lines  # rows that stay, as far as new ones are compared with them
     filled: frozenset[str] = frozenset()  # of `given`, those whose records the run's rows come of
 
     def write(self, folder: RunFolder) -> None:
@@ -91,103 +78,42 @@ class Start:
             if lines and files.mark is None:
                 files.write_shard(0, lines(), (), Usage())
                 files.finish(1)
-        for name, lines in (("known.jsonl", self.known), ("needs.jsonl", self.needs)):
-            if lines and not (folder.path / name).exists():
-                write_lines(folder.path / name, lines())
+        if not (folder.path / "known.jsonl").exists():
+            write_lines(folder.path / "known.jsonl", self.known())
 
 
-def begin(
-    recipe: Recipe, outputs: Path, folder: RunFolder, stages: Sequence[Stage]
-) -> Start | None:
+def begin(recipe: Recipe, outputs: Path, stages: Sequence[Stage]) -> Start | None:
     """What a run begins with; None for one that builds on no version.
 
-    Raises NothingFound and PublishError for a version that is not there, or is another one.
+    A split that is made anew or grown begins with the version's worlds and APIs, so that only its
+    queries are drawn and paid for; what is added to a version with its samples too, so that only
+    stages run whose records stand beside them. Raises NothingFound and PublishError for a version
+    that is not there, or is another one.
     """
-    if wanted := recipe.regenerate:
-        advice = "Regenerate the split from the version that is there."
-        version = _version(outputs, wanted, advice)
-        return _begin_split(version, wanted, recipe.seed, folder, stages)
-    if recipe.extend is None:
+    wanted = recipe.regenerate or recipe.extend
+    if wanted is None:
         return None
-    advice = "Add to the version that is there."
-    return _begin_adding(
-        _version(outputs, recipe.extend, advice) if recipe.extend.version else None, recipe, stages
-    )
-
-
-def _version(outputs: Path, wanted: Regeneration | Extension, advice: str) -> Version:
-    version = find_version(outputs, wanted.version)
-    if version.manifest["content"] != wanted.content:
+    version = find_version(outputs, wanted.version) if wanted.version else None
+    if version and version.manifest["content"] != wanted.content:
+        again = "Regenerate the split from" if recipe.regenerate else "Add to"
         raise PublishError(
             f"{version.path}: is not the version that the recipe was made for: its content "
-            f"is another. {advice}"
+            f"is another. {again} the version that is there."
         )
-    return version
-
-
-def _begin_split(
-    version: Version, wanted: Regeneration, seed: int, folder: RunFolder, stages: Sequence[Stage]
-) -> Start:
-    """The version's worlds and APIs, so that only the queries of the split are drawn and paid
-    for."""
-    path = folder.path / "needs.jsonl"
-
-    def again(stage: Stage) -> Stage:
-        number = sum(1 for _ in fallen(version, wanted.split))
-        return dataclasses.replace(
-            stage, feed=lambda given: read_records(path, Need), expects=lambda *_: number
-        )
-
-    def staying() -> Iterator[bytes]:
-        """Rows of the other splits, and of this one if it keeps its own."""
-        for split in version.splits("samples"):
-            if split != wanted.split or wanted.only_rejected or wanted.keep:
-                for row in version.rows("samples", split):
-                    yield known_line(version, row)
-
-    before = set(begun_with(True, [stage.name for stage in stages]))
-    return Start(
-        tuple(
-            again(stage) if wanted.only_rejected and stage.name == QUERIES else stage
-            for stage in stages
-        ),
-        {
-            stage.name: partial(_records, version, stage.writes)
-            for stage in stages
-            if stage.name in before
-        },
-        known=staying,
-        needs=(lambda: _needs(version, wanted.split, seed)) if wanted.only_rejected else tuple,
-    )
-
-
-def _begin_adding(version: Version | None, recipe: Recipe, stages: Sequence[Stage]) -> Start:
-    """The version's worlds, APIs and samples, so that only stages run whose records stand beside
-    them."""
-
-    def rows_of_templates() -> Iterator[bytes]:
-        """Rows that the version has of templates, which none may repeat."""
-        for row in version.rows("samples") if version else ():
-            if version and is_expanded(version, row):
-                yield known_line(version, row)
-
+    known = partial(_known, version, recipe)
+    if recipe.regenerate:
+        before = set(begun_with(True, [stage.name for stage in stages]))
+        given = {s.name: partial(_records, version, s.writes, recipe) for s in stages}
+        given = {name: lines for name, lines in given.items() if name in before}
+        return Start(tuple(stages), given, known)
     adding = [_fresh(stage, version) for stage in stages if _adds(stage)]
     if not adding:
         raise RecipeError("extend: there is nothing to add without `expand` or `rewrite`.")
-    before = stages[: [_adds(stage) for stage in stages].index(True)]
-    last = {stage.writes: stage for stage in before}  # that makes worlds, APIs, samples
+    first = [_adds(stage) for stage in stages].index(True)
+    last = {stage.writes: stage for stage in stages[:first]}  # that makes worlds, APIs, samples
     filled = [last[kind] for kind in (World, Api, Sample) if kind in last]
-    lines: dict[type[Record], Lines] = {
-        World: lambda: _records(version, World) if version else (),
-        Api: lambda: _records(version, Api) if version else (),
-        Sample: lambda: _samples(version, recipe) if version else (),
-    }
-    return Start(
-        (*filled, *adding),
-        {stage.name: lines[stage.writes] for stage in filled},
-        known=rows_of_templates if recipe.expand else None,
-        filled=frozenset(stage.name for stage in filled),
-    )
+    given = {s.name: partial(_records, version, s.writes, recipe) for s in filled}
+    return Start((*filled, *adding), given, known, frozenset(given))
 
 
 def _adds(stage: Stage) -> bool:
@@ -210,37 +136,32 @@ def _fresh(stage: Stage, version: Version | None) -> Stage:
     return dataclasses.replace(stage, feed=feed_new)
 
 
-def _records(version: Version, kind: type[Record]) -> Iterator[bytes]:
-    """What a version holds whole of what its queries are drawn from."""
-    name = {Api: "apis", World: "worlds"}.get(kind)
-    for row in version.rows(name) if name else ():
-        yield to_line(version.parsed(row, "record"))
-
-
-def _samples(version: Version, recipe: Recipe) -> Iterator[bytes]:
-    """All samples. Rows of templates make no templates, and are rewritten if that is wanted."""
+def _records(version: Version | None, kind: type[Record], recipe: Recipe) -> Iterator[bytes]:
+    """What a version holds of a kind. Rows of templates make no templates, and are rewritten if
+    that is wanted."""
+    name = {Api: "apis", World: "worlds", Sample: "samples"}.get(kind)
     rewrite = recipe.rewrite
     rows_too = recipe.expand is None and rewrite is not None and rewrite.expanded
-    for row in version.rows("samples"):
-        if rows_too or not is_expanded(version, row):
+    if version is None or name is None:
+        return
+    for row in version.rows(name):
+        if kind is not Sample:
+            yield to_line(version.parsed(row, "record"))
+        elif rows_too or not is_expanded(version, row):
             yield to_line({key: version.parsed(row, key) for key in PARTS})
 
 
-def _needs(version: Version, split: str, seed: int) -> Iterator[bytes]:
-    """The needs that are tried again, under new ids: other ids have other answers."""
-    begin = f"{split}-{seed}-"
-    rows = (row for c in ("samples", "rejected") for row in version.rows(c, split))
-    taken = [row["id"].removeprefix(begin) for row in rows if row["id"].startswith(begin)]
-    first = 1 + max((int(number) for number in taken if number.isdigit()), default=-1)
-    for number, need in enumerate(fallen(version, split), first):
-        fields = {key: need[key] for key in Need.model_fields if key in need}
-        try:
-            yield record_line(Need.model_validate({**fields, "id": f"{begin}{number:06d}"}))
-        except ValueError as error:
-            raise StoreError(
-                f"{version.path}: a rejected record, {need.get('id')}, holds no query that this "
-                f"version of toolloom reads ({str(error).splitlines()[0]})."
-            ) from error
+def _known(version: Version | None, recipe: Recipe) -> Iterator[bytes]:
+    """Rows that no new one may repeat: of a split that is made anew or grown all that stay, and of
+    a version that rows of templates are added to these."""
+    anew = recipe.regenerate
+    if version is None or not (anew or recipe.expand):
+        return
+    for split in version.splits("samples"):
+        if not anew or anew.keep or split != anew.split:
+            for row in version.rows("samples", split):
+                if anew or is_expanded(version, row):
+                    yield known_line(version, row)
 
 
 def is_expanded(version: Version, row: JsonObject) -> bool:
@@ -262,13 +183,6 @@ def known_line(version: Version, row: JsonObject) -> bytes:
     return to_line({**told, **place, "text": compared({"dialogue": dialogue}), "intent": intent})
 
 
-def fallen(version: Version, split: str) -> Iterator[JsonObject]:
-    """The needs of a split that fell on their way to a sample; not those sorted out after."""
-    for row in version.rows("rejected", split):
-        if is_tried_again(row):
-            yield need_of(version.parsed(row, "record"))
-
-
 def plan_change(
     outputs: Path,
     dataset: str,
@@ -286,7 +200,7 @@ def plan_change(
         raise RecipeError("change: is not one of `regenerate`, `expand`, `rewrite` with fields.")
     match name:
         case "regenerate":
-            known = {"split": "", "only_rejected": False, "keep": False}
+            known = {"split": "", "keep": False}
             if fields.keys() - known.keys():
                 raise RecipeError(f"change.regenerate: known here are {', '.join(known)}.")
             return plan_regeneration(outputs, dataset, **{**known, **fields}, **given)
@@ -307,43 +221,27 @@ def plan_regeneration(
     version: str | None = None,
     seed: int | None = None,
     recipe: Recipe | None = None,
-    only_rejected: bool = False,
     keep: bool = False,
 ) -> Recipe:
     """The recipe that makes a split of a version anew: of the run that made it, or `recipe`.
 
     The version's APIs and its plan of splits stay, whatever the recipe says. Without `version` it
-    is the latest one, without `seed` the one after that of the run that made the split. With
-    `only_rejected` or `keep` the split keeps its rows; with `keep` new queries are drawn, without
-    `seed` with the first one that was not used for the split and did not come to nothing. Raises
-    NothingFound for a dataset, version or split that is not there, and if nothing was rejected.
+    is the latest one, without `seed` the one after that of the run that made the split. With `keep`
+    the split keeps its rows and new queries are drawn, without `seed` with the first one that was
+    not used for the split and did not come to nothing. Raises NothingFound for a dataset, version
+    or split that is not there, and RecipeError for a seed that the rows to keep were drawn with.
     """
-    if only_rejected and keep:
-        raise RecipeError("`--only-rejected` and `--keep` exclude each other: choose one.")
     found = _chosen(outputs, dataset, version)
     _check(found, outputs, split)
     if keep:
         return _growth(outputs, found, Split(split), recipe, seed)
-    if only_rejected and not any(True for _ in fallen(found, split)):
-        raise NothingFound(
-            f"{found.label}: no query of {split} was rejected, so there is none to try again. "
-            "Without --only-rejected the whole split is made anew."
-        )
     made = _maker(found, split)
-    number = made["seed"] + 1 if seed is None else seed
-
-    def planned(begun: Version) -> Recipe:
-        source = _maker(begun, split) if only_rejected else _source(begun, split)
-        base = recipe or _published(source, begun)
-        wanted = _wanted(begun, Split(split)).model_copy(update={"only_rejected": only_rejected})
-        if not only_rejected and recipe is None and base.worlds and base.worlds.rows:
-            # What the split had: the recipe's rows are those of all splits.
-            rows = max(1, _played(begun, split))
-            worlds = base.worlds.model_copy(update={"rows": rows})
-            base = base.model_copy(update={"worlds": worlds})
-        return _planned(base, begun, wanted, number)
-
-    return (None if only_rejected else _carried_out(found, planned)) or planned(found)
+    base = recipe or _published(made, found)
+    if recipe is None and base.worlds and base.worlds.rows:
+        # What the split had: the recipe's rows are those of all splits.
+        rows = max(1, _played(found, split))
+        base = base.model_copy(update={"worlds": base.worlds.model_copy(update={"rows": rows})})
+    return _planned(base, found, Split(split), made["seed"] + 1 if seed is None else seed)
 
 
 def plan_growth(outputs: Path, recipe: Recipe, split: str = "train") -> Recipe:
@@ -375,56 +273,26 @@ def _growth(
 ) -> Recipe:
     """The plan that keeps a split and draws more queries for it. Raises RecipeError for a seed
     that its queries were drawn with."""
-
-    def planned(begun: Version, number: int) -> Recipe:
-        base = recipe or _published(_source(begun, split), begun)
-        wanted = _wanted(begun, split).model_copy(update={"keep": True})
-        return _planned(base, begun, wanted, number)
-
-    drawn = [run["seed"] for run in _runs(version, split) if not run["recipe"].get("extend")]
+    base = recipe or _published(_maker(version, split), version)
+    runs = _runs(version, split)
     if seed is None:
-        first = 1 + max(run["seed"] for run in _runs(version, split))
-        return _fruitful(outputs, lambda number: planned(version, number), first)
-    if done := _carried_out(version, lambda begun: planned(begun, seed)):
-        return done
+        first = 1 + max(run["seed"] for run in runs)
+        return _fruitful(
+            outputs, lambda number: _planned(base, version, split, number, keep=True), first
+        )
+    drawn = [run["seed"] for run in runs if not run["recipe"].get("extend")]
     if seed in drawn:
         raise RecipeError(
             f"seed {seed}: queries of {split} in {version.label} were drawn with it already, and "
             f"would be the same ones. Take another, such as {1 + max(drawn)}."
         )
-    return planned(version, seed)
+    return _planned(base, version, split, seed, keep=True)
 
 
 def _fruitful(outputs: Path, plan: Callable[[int], Recipe], first: int) -> Recipe:
     """The first plan, by its seed, whose run did not end with nothing accepted."""
     plans = map(plan, count(first))
     return next(p for p in plans if not came_to_nothing(RunFolder(outputs / "runs" / p.run_id)))
-
-
-def _carried_out(version: Version, plan: Callable[[Version], Recipe]) -> Recipe | None:
-    """The plan that made this version of the one before it, if it is this one."""
-    before = _before(version)
-    runs = version.told("runs")
-    try:
-        planned = plan(before) if before else None
-    except ToolloomError:
-        return None  # as it could not be planned there
-    return planned if planned and isinstance(runs, dict) and planned.run_id in runs else None
-
-
-def _before(version: Version) -> Version | None:
-    """The version that it was made of, if that is there and still the same."""
-    parent = version.manifest.get("parent")
-    if not isinstance(parent, dict):
-        return None
-    path = version.path.parent / str(parent.get("version"))
-    if not (path / "manifest.json").is_file():
-        return None
-    return open_version(path)
-
-
-def _wanted(version: Version, split: Split) -> Regeneration:
-    return Regeneration(version=version.label, content=version.manifest["content"], split=split)
 
 
 def _played(version: Version, split: str) -> int:
@@ -438,14 +306,16 @@ def _played(version: Version, split: str) -> int:
     return sum(1 for query in chain(samples, rejected) if query.get("setting"))
 
 
-def _planned(base: Recipe, version: Version, wanted: Regeneration, seed: int) -> Recipe:
+def _planned(
+    base: Recipe, version: Version, split: Split, seed: int, *, keep: bool = False
+) -> Recipe:
     """A recipe, made to fit the version whose split it is for."""
-    plan = _plan_of_splits(version)
-    expand = base.expand if base.expand and wanted.split in base.expand.splits else None
+    plan, content = _plan_of_splits(version), version.manifest["content"]
+    expand = base.expand if base.expand and split in base.expand.splits else None
     if expand:  # the split's part of the rows
         whole = sum(map(plan.weight, expand.splits))
-        rows = round(expand.rows * plan.weight(wanted.split) / whole) if whole else expand.rows
-        expand = expand.model_copy(update={"splits": (wanted.split,), "rows": max(1, rows)})
+        rows = round(expand.rows * plan.weight(split) / whole) if whole else expand.rows
+        expand = expand.model_copy(update={"splits": (split,), "rows": max(1, rows)})
     apis = base.apis
     if base.writes_worlds and not version.manifest.get("worlds"):
         apis = apis.model_copy(update={"worlds": False})  # its domains have none
@@ -454,9 +324,9 @@ def _planned(base: Recipe, version: Version, wanted: Regeneration, seed: int) ->
         "seed": seed,
         "apis": apis,
         "splits": plan,
-        "regenerate": wanted,
+        "regenerate": Regeneration(version=version.label, content=content, split=split, keep=keep),
         "extend": None,
-        "expand": None if wanted.only_rejected else expand,
+        "expand": expand,
         # Seeds of its own belong to no split that is made anew.
         "rewrite": base.rewrite and base.rewrite.model_copy(update={"seeds": ()}),
     }
@@ -502,16 +372,6 @@ def _maker(version: Version, split: str) -> JsonObject:
     runs = _runs(version, split)
     made = [run for run in runs if not run["recipe"].get("extend")]
     return (made or runs)[-1]
-
-
-def _source(version: Version, split: str) -> JsonObject:
-    """The last run that drew queries for a split: one that tries again expands no templates."""
-    for run in reversed(_runs(version, split)):
-        wanted = run["recipe"].get("regenerate")
-        tries_again = isinstance(wanted, dict) and wanted.get("only_rejected")
-        if not tries_again and not run["recipe"].get("extend"):
-            return run
-    return _maker(version, split)
 
 
 def _check(version: Version, outputs: Path, split: str) -> None:
@@ -570,9 +430,9 @@ def plan_extension(
     """The recipe that adds to a version: of the run that made it, or `recipe`.
 
     The version's plan of splits stays, whatever the recipe says. Without `version` it is the
-    latest one. A dataset that is not there begins with nothing, if seeds of its own are rewritten.
-    If the same was added already the plan is the one that did it, so that it is not added twice.
-    Raises NothingFound for a dataset or version that is not there.
+    latest one, without `seed` the one after the highest that something was added with. A dataset
+    that is not there begins with nothing, if seeds of its own are rewritten. Raises NothingFound
+    for a dataset or version that is not there.
     """
     wanted: JsonObject = {"expand": expand, "rewrite": rewrite, "regenerate": None}
     try:
@@ -589,32 +449,19 @@ def plan_extension(
     if not isinstance(runs := found.told("runs"), dict) or not runs:
         raise _damaged(found, "its runs")
     base = recipe or _published(next(iter(runs.values())), found)
+    added = [run["seed"] for run in runs.values() if run["recipe"].get("extend")]
+    first = 1 + max(added) if added else base.seed
     changes = {
         **wanted,
         "name": found.name,
-        "seed": base.seed if seed is None else seed,
+        "seed": first if seed is None else seed,
         "splits": _plan_of_splits(found),
         "extend": Extension(version=found.label, content=found.manifest["content"]),
     }
-    planned = base.model_copy(update=changes)
-    return _added_before(found, planned) or planned
+    return base.model_copy(update=changes)
 
 
 def _chosen(outputs: Path, dataset: str, version: str | None) -> Version:
     """A dataset's version, by its number where that is given beside the name."""
     found = find_version(outputs, dataset)
     return find_version(outputs, f"{found.name}/{version.rpartition('/')[2]}") if version else found
-
-
-def _added_before(version: Version | None, planned: Recipe) -> Recipe | None:
-    """The plan that made this version or one that it adds to, if it is this one."""
-    made = version.told("runs") if version else {}
-    while version:
-        version = _before(version)
-        begun = Extension()
-        if version:
-            begun = Extension(version=version.label, content=version.manifest["content"])
-        same = planned.model_copy(update={"extend": begun})
-        if same.run_id in made:
-            return same
-    return None

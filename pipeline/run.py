@@ -99,7 +99,7 @@ async def run(
     """
     chosen = planned(standard_stages() if stages is None else stages, recipe)
     folder, started = RunFolder(outputs / "runs" / recipe.run_id), time.monotonic()
-    start = begin(recipe, outputs, folder, chosen)
+    start = begin(recipe, outputs, chosen)
     with folder.locked():
         if start:
             start.write(folder)

@@ -85,18 +85,9 @@ class Regeneration(Record):
     version: str = Field(description="The version, such as `weather/1.2.0`.")
     content: str = Field(description="The hash of its content, from its manifest.")
     split: Split = Field(description="The split that is made anew.")
-    only_rejected: bool = Field(
-        default=False, description="Keep its rows, and try the queries that were rejected again."
-    )
     keep: bool = Field(
         default=False, description="Keep all that it has, and add what comes of new queries."
     )
-
-    @model_validator(mode="after")
-    def _is_one_of_them(self) -> Regeneration:
-        if self.only_rejected and self.keep:
-            raise ValueError("`only_rejected` and `keep` exclude each other")
-        return self
 
 
 class Extension(Record):

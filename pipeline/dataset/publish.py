@@ -32,7 +32,6 @@ from toolloom.pipeline.dataset.configs import (
     base_of,
     configs_of,
     makers_of,
-    parsed,
 )
 from toolloom.pipeline.dataset.figures import (
     BEFORE_QUERIES,
@@ -75,9 +74,7 @@ from toolloom.schemas import (
 )
 from toolloom.schemas.base import LAYOUT
 from toolloom.schemas.recipe import public_fields, public_recipe
-from toolloom.schemas.splits import api_id, need_of, shown, split_of, stray, zone
-
-TRIED_AGAIN = ("queries", "dialogues", "tested")  # stages whose rejects --only-rejected asks again
+from toolloom.schemas.splits import api_id, shown, split_of, stray, zone
 
 
 @dataclass(frozen=True)
@@ -137,39 +134,26 @@ def publish(run: RunFolder, outputs: Path) -> Published:
         return Published(version, fresh=True)
 
 
-def is_tried_again(row: JsonObject) -> bool:
-    """Whether --only-rejected asks a rejected record again, of its row as it is stored. A script
-    that was played would be played alike: growth plays it in another state."""
-    if row["stage"] not in TRIED_AGAIN:
-        return False
-    setting = need_of(parsed(row["record"])).get("setting")
-    return not setting or bool(setting.get("story"))
-
-
 @dataclass(frozen=True)
 class Keep:
     """What stays of the version that a run adds to, or of which it makes a split anew."""
 
     parent: Version | None = None
     anew: str | None = None  # the split that is made anew
-    retries: bool = False  # of it only what was rejected is tried again
 
     @classmethod
     def of(cls, run: RunFolder, outputs: Path) -> Keep:
         """What stays of the version that a run names. Raises PublishError if it is another now."""
         anew, extended = run.recipe.regenerate, run.recipe.extend
         if anew is not None:
-            split = None if anew.keep else anew.split.value
-            return cls(_parent(anew, outputs), split, retries=anew.only_rejected)
+            return cls(_parent(anew, outputs), None if anew.keep else anew.split.value)
         if extended is not None and extended.version:
             return cls(_parent(extended, outputs))
         return cls()
 
     def whole(self, config: Config, split: str) -> bool:
         """Whether all rows of a table stay."""
-        if split != self.anew or config.row.origin in (Api, World):
-            return True
-        return self.retries and config.row.origin is not Rejected
+        return split != self.anew or config.row.origin in (Api, World)
 
     def rows(self, config: Config, split: str) -> Iterator[JsonObject]:
         """The rows of a parent's table that stay, as they are stored. Raises StoreError."""
@@ -179,11 +163,9 @@ class Keep:
         stored = chain.from_iterable(read_rows(path, stored=True) for path in files)
         if self.whole(config, split):
             yield from stored
-        elif config is REJECTED:
-            yield from (row for row in stored if self.retries and not is_tried_again(row))
         elif config is INSTRUCTIONS:  # the others go with their samples
             yield from (row for row in stored if row["source"] == TOOLBENCH)
-        elif config is not SAMPLES:  # made of records, of which some stay
+        elif config not in (SAMPLES, REJECTED):  # made of records, of which some stay
             base = base_of(config)
             records = map(base.row.record_of, self.rows(base, split))
             ids = {row["id"] for row in chain.from_iterable(map(config.row.of, records))}
@@ -359,7 +341,7 @@ def _plan(run: RunFolder, keep: Keep) -> SplitPlan:
 def _kept_pairs(parent: Version, keep: Keep) -> Iterator[JsonObject]:
     """The parent's pairs of rows and benchmarks, but for those of rows that go."""
     for pair in read_objects(parent.path / PAIRS) if parent.manifest.get("contamination") else ():
-        if keep.retries or pair["split"] != keep.anew:
+        if pair["split"] != keep.anew:
             yield pair
 
 
@@ -409,7 +391,7 @@ def _runs_left(run: RunFolder, keep: Keep, split: str) -> list[str]:
         return []
     told = keep.parent.manifest
     others = [n for n in told["splits"].get(split, {"runs": ()})["runs"] if n != run.id]
-    if split != keep.anew or keep.retries:
+    if split != keep.anew:
         return others
     left = any(True for _ in keep.rows(INSTRUCTIONS, split))  # of ToolBench's queries
     return [name for name in others if left and told["runs"][name]["recipe"].get("rewrite")]
@@ -420,9 +402,8 @@ def _expansion(run: RunFolder, keep: Keep, used: set[str]) -> JsonObject | None:
     told = run_report.expansion_json(run)
     found = {run.id: told} if told else {}
     before = keep.parent.manifest.get("expansion") if keep.parent else None
-    gone = keep.anew if not keep.retries else None
     for name, figures in (before or {}).items():
-        left = {split: count for split, count in figures["rows"].items() if split != gone}
+        left = {split: count for split, count in figures["rows"].items() if split != keep.anew}
         if keep.anew is None or (name in used and left):
             found[name] = {**figures, "rows": left}
     return found or None

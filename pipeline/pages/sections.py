@@ -242,8 +242,7 @@ def _made_by(version: Version) -> str:
         counts = ((sum(extended["rows"].get(config, {}).values()), what) for config, what in ADDED)
         more = ", ".join(f"{count:,} {what}" for count, what in counts if count)
         return f"{grown}{more} more, {name}"
-    rejected = "what was rejected of " if wanted.get("only_rejected") else ""
-    return f"{rejected}{split} anew, {name}" if split else name
+    return f"{split} anew, {name}" if split else name
 
 
 def _cost(version: Version) -> str:

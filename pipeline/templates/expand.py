@@ -361,7 +361,7 @@ def _fill(task: _Filling) -> tuple[int, list[_Made], Fallen]:
             fallen += [(sample, findings)] if len(fallen) < KEPT else []
         else:
             vain = 0
-            rows.append(_Made(_mark(calls, compared(sample)), to_line(sample)))
+            rows.append(_Made(_mark(calls, compared(sample)), renderer.line(sample)))
     return task.number, rows, fallen
 
 

@@ -20,7 +20,6 @@ from toolloom.pipeline.checks.schema import as_dict, as_strings, fits
 from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.sampling.values import NoValue, draw_value
 from toolloom.schemas import (
-    Ability,
     Api,
     Dialogue,
     Execution,
@@ -31,7 +30,6 @@ from toolloom.schemas import (
     Message,
     Need,
     Observation,
-    Provenance,
     Query,
     Sample,
     Scenario,
@@ -82,21 +80,19 @@ def _whole(
     fields = as_dict(schema["properties"])
     made: JsonObject = {}
     for name in sorted(fields, key=lambda n: n not in required):
-        if len(made) >= MOST_FIELDS and name not in required:
-            continue
-        try:
-            known = name in arguments and fits(fields[name], arguments[name])
-            made[name] = (
-                arguments[name] if known else draw_value(name, fields[name], rng, now, language)
-            )
-        except NoValue:
-            if name in required:
-                # Null, or an object without content: a field may hold what says nothing.
-                nothing: tuple[Any, ...] = (None, {})
-                empty = [value for value in nothing if fits(fields[name], value)]
-                if not empty:
-                    raise NoValue(name) from None
-                made[name] = empty[0]
+        if name in arguments and fits(fields[name], arguments[name]):
+            made[name] = arguments[name]
+        elif len(made) < MOST_FIELDS or name in required:
+            try:
+                made[name] = draw_value(name, fields[name], rng, now, language)
+            except NoValue:
+                if name in required:
+                    # Null, or an object without content: a field may hold what says nothing.
+                    nothing: tuple[Any, ...] = (None, {})
+                    empty = [value for value in nothing if fits(fields[name], value)]
+                    if not empty:
+                        raise
+                    made[name] = empty[0]
     if not any(value not in (None, {}) for value in made.values()):
         raise NoValue(next(iter(fields), "result"))
     return {name: made[name] for name in fields if name in made}
@@ -112,37 +108,30 @@ def tell(need: Need, responses: Sequence[Any], examples: Sequence[Any] = ()) -> 
     told = {i: facts_of(need, i, r) for i, r in enumerate(responses) if i not in feeding}
     labels = Counter(f.label for facts in told.values() for f in facts)
     several = len(told) > 1 and any(times > 1 for times in labels.values())
-    sentences: list[str] = []
-    for i, plain in enumerate(examples or responses):
-        if i in told:
-            values = [f.value for f in facts_of(need, i, plain)]
-            # Where nothing but codes, days and states is told, that it worked is said too.
-            little = all(isinstance(v, str) and (is_code(v) or is_status(v)) for v in values)
-            sentences += _sentences(told[i], _about(need, i) if several else "", little)
-    return " ".join(dict.fromkeys(sentences))
+    found: list[str] = []
+    for i, facts in told.items():
+        values = [f.value for f in facts_of(need, i, (examples or responses)[i])]
+        # Where nothing but codes, days and states is told, that it worked is said too.
+        little = all(isinstance(v, str) and (is_code(v) or is_status(v)) for v in values)
+        sentences = [*([DONE] if little else []), *map(_sentence, facts)]
+        if about := _about(need, i) if several else "":
+            # One sentence: said of each call in turn, the same words would come over and over.
+            clauses = [f"{one[:1].lower()}{one[1:]}".removesuffix(".") for one in sentences]
+            sentences = [f"For {about}, {' and '.join(clauses)}."]
+        found += sentences
+    return " ".join(dict.fromkeys(found))
 
 
 def facts_of(need: Need, index: int, response: Any) -> list[Fact]:
-    """What a response tells that the call does not already say."""
+    """The first few facts of a response that the call does not already say: scalars at any depth,
+    of a list its first item."""
     if response == PLAIN:
         return []
     intention = need.intent[index]
     given = list(intention.arguments.values())
-    found = told_by(need.api(intention.api), response)
-    return [f for f in found if f.value not in given and _sentence(f)]
-
-
-def told_by(api: Api, response: Any) -> list[Fact]:
-    """The first few facts of a response: scalars at any depth, of a list its first item.
-
-    A text is read as lines; `Author: Ada` names its fact, another line is a «result».
-    """
-    if isinstance(response, str):
-        found = list(_lines(response))
-    else:
-        found = list(_leaves("", response, api.returns or {}))
-    told = [f for f in found if f.value not in (None, "") and len(f.shown) <= LONGEST]
-    return told[:MOST_FACTS]
+    facts = _leaves("", response, need.api(intention.api).returns or {})
+    told = [f for f in facts if f.value not in (None, "") and len(f.shown) <= LONGEST]
+    return [f for f in told[:MOST_FACTS] if f.value not in given and _sentence(f)]
 
 
 def _leaves(name: str, value: Any, schema: JsonObject) -> Iterator[Fact]:
@@ -157,15 +146,6 @@ def _leaves(name: str, value: Any, schema: JsonObject) -> Iterator[Fact]:
         yield Fact(name or "result", str(schema.get("description", "")), value, known)
 
 
-def _lines(text: str) -> Iterator[Fact]:
-    for line in text.splitlines():
-        name, colon, value = line.partition(": ")
-        if colon and re.fullmatch(r"[A-Za-z][A-Za-z ]{0,24}", name) and value.strip():
-            yield Fact(name.lower().replace(" ", "_"), "", value.strip(), {"type": "string"})
-        elif line.strip() and not line.rstrip().endswith(":"):
-            yield Fact("result", "", line.strip(), {"type": "string"})
-
-
 def _about(need: Need, index: int) -> str:
     """A value that tells this call from the others."""
     others = [v for n, i in enumerate(need.intent) if n != index for v in i.arguments.values()]
@@ -173,16 +153,6 @@ def _about(need: Need, index: int) -> str:
         if isinstance(value, str | int | float) and value is not True and value not in others:
             return str(value)
     return ""
-
-
-def _sentences(facts: Sequence[Fact], about: str, worked: bool) -> list[str]:
-    """Sentences that tell the facts of one call; `about` says which call it is."""
-    told = [*([DONE] if worked else []), *map(_sentence, facts)]
-    if not about:
-        return told
-    # One sentence: said of each call in turn, the same words would come over and over.
-    clauses = [f"{one[:1].lower()}{one[1:]}".removesuffix(".") for one in told]
-    return [f"For {about}, {' and '.join(clauses)}."]
 
 
 def _sentence(fact: Fact) -> str:
@@ -203,25 +173,12 @@ def _sentence(fact: Fact) -> str:
 MOST_AT_ONCE = 8  # calls of one act, as the simulator is held to
 
 
-def build(
-    need: Need,
-    text: str,
-    responses: Sequence[Any],
-    answer: str,
-    provenance: tuple[Provenance, ...] = (),
-) -> JsonObject:
-    """The Sample, as JSON, of a need whose calls are all answered: one response for each.
+def build(need: Need, text: str, responses: Sequence[Any], answer: str) -> JsonObject:
+    """The Sample, as JSON, of a need of one turn whose calls are all answered: one response each.
 
     Calls that refer to nothing that is still to come are made at once, as in a parallel dialogue.
-    Raises ValueError for a need that searches, or that has more than one turn.
     """
-    if need.ability is not Ability.CALL or need.turns > 1 or need.withheld or need.fault:
-        raise ValueError(f"{need.id}: only calls of one turn can be built")
-    query = Query(
-        **{name: getattr(need, name) for name in Need.model_fields},
-        text=text,
-        provenance=provenance,
-    )
+    query = Query(**{name: getattr(need, name) for name in Need.model_fields}, text=text)
     messages = (
         system_turn(query),
         Message(role="user", content=text),

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from operator import methodcaller
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -39,9 +38,15 @@ from toolloom.pipeline.checks.transcript import shown
 from toolloom.pipeline.sampling.needs import Distractors, moment
 from toolloom.pipeline.sampling.values import NoValue, draw_value, faker_for, rng_for
 from toolloom.pipeline.store.documents import Place, WrittenDocument, nearest, read
-from toolloom.pipeline.templates.filling import filled
+from toolloom.pipeline.templates.filling import (
+    LONGEST,
+    TextMistake,
+    filled,
+    is_text,
+    names_in,
+    rendered,
+)
 from toolloom.pipeline.templates.plain_sample import build, level_of, respond, scenario_of, tell
-from toolloom.pipeline.templates.sandbox import LONGEST, TextMistake, is_text, names_in, rendered
 from toolloom.schemas import (
     Ability,
     Api,
@@ -149,9 +154,8 @@ def read_form(form: type[F], raw: Any, place: Place, document: WrittenDocument) 
             what = one["msg"].removeprefix("Value error, ")
             if one["type"] == "extra_forbidden":
                 inner: type[_Form] = CallForm if loc[0] == "calls" and len(loc) > 1 else form
-                what = (
-                    f"unknown field; {nearest(str(loc[-1]), inner.model_fields, 'known here are')}"
-                )
+                known = nearest(str(loc[-1]), inner.model_fields, "known here are")
+                what = f"unknown field; {known}"
             elif one["type"] == "missing":
                 what = "missing; it must be there."
             document.fault((*place, *loc), what if what.endswith((".", "?")) else f"{what}.")
@@ -290,6 +294,12 @@ class _Leaf:
     about: str
     place: Place
 
+    @property
+    def variable(self) -> str:
+        """The variable that it is, and nothing else."""
+        one = _ONE_NAME.fullmatch(self.source)
+        return one[1] if one else ""
+
 
 def _leaves(value: Any, name: str, schema: Any, about: str, place: Place) -> Iterator[_Leaf]:
     if isinstance(value, str) and is_text(value):
@@ -304,10 +314,15 @@ def _leaves(value: Any, name: str, schema: Any, about: str, place: Place) -> Ite
             yield from _leaves(part, name, items, about, (*place, number))
 
 
-def fields_of(api: Api) -> JsonObject:
+def _fields(api: Api) -> JsonObject:
     """The fields of a response, or of each item where it is a list, with their schemas."""
     returns = as_dict(api.returns)
     return as_dict(returns.get("properties") or as_dict(returns.get("items")).get("properties"))
+
+
+def _item(response: Any) -> JsonObject:
+    """The object of a response, or the first one where it is a list."""
+    return as_dict(response[0] if isinstance(response, list) and response else response)
 
 
 @dataclass
@@ -326,7 +341,7 @@ class _Compiler:
     used: set[str] = field(default_factory=set)  # pools of the file
     pools: list[_Pool] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
-    fields: dict[str, tuple[int, str]] = field(default_factory=dict)  # of earlier responses
+    fields: dict[str, int] = field(default_factory=dict)  # of responses, and whose they are
 
     def __post_init__(self) -> None:
         rng = rng_for(self.given.seed, "written", self.name)
@@ -348,30 +363,29 @@ class _Compiler:
             if call.api not in known and known:
                 what = f"there is no API `{call.api}`; {nearest(call.api, known)}"
                 self.fault(("calls", number, "api"), what)
-        self.apis = [known[call.api] for call in self.form.calls if call.api in known]
         said = self._names(self.goal, self.said_at)
         if not said and self.sound:
-            self.document.fault(
-                self.said_at, "has no `{{ variable }}`: all rows would be the same."
-            )
+            what = "has no `{{ variable }}`: all rows would be the same."
+            self.document.fault(self.said_at, what)
+        self.apis = [known[call.api] for call in self.form.calls if call.api in known]
         if not self.sound or len(self.apis) != len(self.form.calls):
             return None
-        given = [leaf for n, api in enumerate(self.apis) for leaf in self._given(n, api)]
-        answered = [leaf for n, api in enumerate(self.apis) for leaf in self._answered(n, api)]
-        needed = {n for leaf in (*given, *answered) for n in self._names(leaf.source, leaf.place)}
-        needed |= self._names(self.form.answer or "", (*self.place, "answer")) | said
+        leaves = [leaf for n, api in enumerate(self.apis) for leaf in self._leaves(n, api)]
+        texts = [(self.said_at, self.goal), ((*self.place, "answer"), self.form.answer or "")]
+        texts += [(leaf.place, leaf.source) for leaf in leaves]
+        needed = {name for place, source in texts for name in self._names(source, place)}
         if not self.sound:
             return None
-        fields = {name for api in self.apis for name in fields_of(api)}
-        self._add_pools(needed | fields, [*given, *answered])
-        for leaf in (*given, *answered):  # what nothing tells values of, its schema does
-            one = _ONE_NAME.fullmatch(leaf.source)
-            if one and not self._pool_of(one[1]) and (leaf in answered or one[1] in said):
-                self._add_schema(one[1], leaf)
+        self._add_pools(needed | {n for api in self.apis for n in _fields(api)}, said, leaves)
         responses = [self._response(n, api) for n, api in enumerate(self.apis)]
-        self._check_names([*given, *answered])
+        values = {*self.texts, *(name for pool in self.pools for name in pool.names)}
+        for place, source in texts:
+            for name in sorted(self._names(source, place) - values):
+                hint = nearest(name, values, "variables with values are")
+                what = f"nothing gives `{name}` a value: write a pool for it; {hint}"
+                self.document.fault(place, what)
         if self.sound:
-            self._check_values([*given, *answered])
+            self._check_values(leaves)
         intent = self._intent(said) if self.sound else ()
         return self._made(intent, responses) if self.sound else None
 
@@ -382,8 +396,8 @@ class _Compiler:
             self.document.fault(place, f"{error}.")
             return set()
 
-    def _given(self, number: int, api: Api) -> Iterator[_Leaf]:
-        """The texts of a call's arguments; faults for names that it does not have, or lacks."""
+    def _leaves(self, number: int, api: Api) -> Iterator[_Leaf]:
+        """The texts of a call; faults for arguments that its API does not have, or lacks."""
         call, at = self.form.calls[number], ("calls", number, "arguments")
         for name, value in call.arguments.items():
             if name not in api.properties:
@@ -392,53 +406,42 @@ class _Compiler:
                 continue
             about = f"argument {name} of {api.id}"
             yield from _leaves(value, name, api.properties[name], about, (*self.place, *at, name))
-        missing = [f"`{name}`" for name in api.required if name not in call.arguments]
-        if missing:
+        if missing := [f"`{name}`" for name in api.required if name not in call.arguments]:
             self.fault(at, f"{call.api} also needs {', '.join(missing)}.")
-
-    def _answered(self, number: int, api: Api) -> Iterator[_Leaf]:
-        place = (*self.place, "calls", number, "response")
-        whole = self.form.calls[number].response
-        yield from _leaves(
-            whole, "response", api.returns or True, f"the response of {api.id}", place
-        )
+        place, about = (*self.place, "calls", number, "response"), f"the response of {api.id}"
+        yield from _leaves(call.response, "response", api.returns or True, about, place)
 
     def _pool_of(self, name: str) -> _Pool | None:
         return next((pool for pool in self.pools if name in pool.names), None)
 
-    def _add_pools(self, wanted: set[str], leaves: Sequence[_Leaf]) -> None:
-        """The template's own pools, then those of its file for what has no values yet."""
-        fills = {m[1]: leaf for leaf in leaves if (m := _ONE_NAME.fullmatch(leaf.source))}
-        for own, pools in ((True, self.form.pools), (False, self.file.pools)):
-            for slot, raw in pools.items():
-                place = (*(self.place if own else ()), "pools", slot)
-                names = _names_of(slot, raw)
-                if not own and not (wanted & {*names} and not any(map(self._pool_of, names))):
-                    continue
-                self.used |= set() if own else {slot}
-                if again := [n for n in names if self._pool_of(n)]:
-                    self.document.fault(place, f"`{again[0]}` has its values already.")
-                    continue
-                if own and not wanted & {*names}:
-                    self.document.fault(place, f"no text has the variable `{slot}`.")
-                    continue
-                rng = rng_for(self.given.seed, "written", self.name, slot)
-                try:
-                    pool = _pool(slot, raw, place, fills.get(slot), rng, self.now, self.language)
-                except PoolMistake as error:
-                    self.document.fault(place, f"{error}.")
-                    continue
-                self.pools.append(pool)
+    def _add_pools(self, wanted: set[str], said: set[str], leaves: Sequence[_Leaf]) -> None:
+        """The template's own pools, then those of its file for what has no values yet, then values
+        of the schema of what the goal or a response tells."""
+        fills = {leaf.variable: leaf for leaf in leaves if leaf.variable}
+        for slot, raw in self.form.pools.items():
+            place, names = (*self.place, "pools", slot), _names_of(slot, raw)
+            if again := [name for name in names if self._pool_of(name)]:
+                self.document.fault(place, f"`{again[0]}` has its values already.")
+            elif not wanted & {*names}:
+                self.document.fault(place, f"no text has the variable `{slot}`.")
+            else:
+                self._add_pool(slot, raw, place, fills.get(slot))
+        for slot, raw in self.file.pools.items():
+            names = _names_of(slot, raw)
+            if wanted & {*names} and not any(map(self._pool_of, names)):
+                self.used.add(slot)
+                self._add_pool(slot, raw, ("pools", slot), fills.get(slot))
+        for leaf in leaves:
+            told = leaf.variable in said or "response" in leaf.place
+            if leaf.variable and told and not self._pool_of(leaf.variable):
+                self._add_pool(leaf.variable, "schema", leaf.place, leaf)
 
-    def _add_schema(self, name: str, leaf: _Leaf) -> None:
-        rng = rng_for(self.given.seed, "written", self.name, name)
+    def _add_pool(self, slot: str, raw: Any, place: Place, leaf: _Leaf | None) -> None:
+        rng = rng_for(self.given.seed, "written", self.name, slot)
         try:
-            values, source = _of_schema(leaf, DRAWN, rng, self.now, self.language)
+            self.pools.append(_pool(slot, raw, place, leaf, rng, self.now, self.language))
         except PoolMistake as error:
-            self.document.fault(leaf.place, f"`{name}`: {error}.")
-            return
-        rows = [(value,) for value in values]
-        self.pools.append(_Pool((name,), rows, source, leaf.place, leaf.about))
+            self.document.fault(place, f"`{slot}`: {error}.")
 
     def _first(self) -> JsonObject:
         """The first value of each variable."""
@@ -463,69 +466,55 @@ class _Compiler:
         self.texts[slot] = value
         return marker(slot)
 
+    def _fill(self, value: Any) -> Any:
+        """A value as it is in the first row."""
+        marked = self._marked(value)
+        return filled(marked, self._first())
+
     def _response(self, number: int, api: Api) -> Any:
         """The response of a call as it stands in the skeleton; its fields are variables of what
         comes after."""
         call = self.form.calls[number]
-        if "response" in call.model_fields_set:
-            made = call.response
-        else:
-            made = self._drawn(number, api, call.arguments)
-        item = made[0] if isinstance(made, list) and made else made
-        for name, value in item.items() if isinstance(item, dict) else ():
-            self.fields.setdefault(name, (number, name))
-            if not self._pool_of(name) and NAME.fullmatch(name) and name not in self.texts:
-                constant = canonical(value) if not isinstance(value, str) else value
-                source = f"{{{{ {constant} }}}}" if constant is not value else value
-                if isinstance(value, str | int | float) and not isinstance(value, bool):
-                    self.texts[name] = source
+        given = "response" in call.model_fields_set
+        made = call.response if given else self._drawn(number, api, call.arguments)
+        for name, value in _item(made).items():
+            self.fields.setdefault(name, number)
+            known = self._pool_of(name) or name in self.texts
+            if not known and NAME.fullmatch(name) and _is_scalar(value):
+                self.texts[name] = value if isinstance(value, str) else f"{{{{ {value!r} }}}}"
         return self._marked(made)
 
     def _drawn(self, number: int, api: Api, arguments: JsonObject) -> Any:
         """A response that fits what the API promises: an argument comes back in the field of its
         name, and each other field is a variable of its name."""
         rng = rng_for(self.given.seed, "written", self.name, f"call {number}")
-        first, schemas = self._first(), fields_of(api)
+        first, schemas = self._first(), _fields(api)
+        own = {n: first[n] for n in schemas if n in first and fits(schemas[n], first[n])}
         try:
             known = self._fill(arguments)
-            own = {n: first[n] for n in schemas if n in first and fits(schemas[n], first[n])}
             made = respond(api, {**own, **known}, rng, self.now, self.language)
         except (NoValue, KeyError) as error:
             what = f"nothing says what `{error}` in the response of {api.id} looks like"
             self.fault(("calls", number), f"{what}; write a `response`.")
             return None
-        item = made[0] if isinstance(made, list) and made else made
-        for name, value in item.items() if isinstance(item, dict) and api.returns else ():
+        item = _item(made) if api.returns else {}
+        for name, value in item.items():
             if name in arguments:
                 item[name] = arguments[name]
-            elif name in own:
-                item[name] = f"{{{{ {name} }}}}"
-            elif name not in first and NAME.fullmatch(name) and _is_scalar(value):
+                continue
+            if name not in own and name not in first and NAME.fullmatch(name) and _is_scalar(value):
                 about = f"field {name} of the response of {api.id}"
                 leaf = _Leaf("", name, schemas.get(name, True), about, self.place)
                 values, source = [value], "schema"
                 with suppress(PoolMistake):
                     others, source = _of_schema(leaf, FIELD_VALUES, rng, self.now, self.language)
-                    values += [v for v in others if canonical(v) != canonical(value)]
-                rows = [(each,) for each in values[:FIELD_VALUES]]
+                    values = _distinct([value, *others], FIELD_VALUES)
+                rows = [(each,) for each in values]
                 self.pools.append(_Pool((name,), rows, source, self.place, about))
+                own[name] = value
+            if name in own:
                 item[name] = f"{{{{ {name} }}}}"
         return made
-
-    def _fill(self, value: Any) -> Any:
-        """A value as it is in the first row."""
-        marked = self._marked(value)
-        return filled(marked, self._first())
-
-    def _check_names(self, leaves: Sequence[_Leaf]) -> None:
-        """Each variable of the texts has values."""
-        known = {*self.texts, *(name for pool in self.pools for name in pool.names)}
-        texts = [(self.said_at, self.goal), ((*self.place, "answer"), self.form.answer or "")]
-        for place, source in (*texts, *((leaf.place, leaf.source) for leaf in leaves)):
-            for name in sorted(self._names(source, place) - known):
-                hint = nearest(name, known, "variables with values are")
-                what = f"nothing gives `{name}` a value: write a pool for it; {hint}"
-                self.document.fault(place, what)
 
     def _check_values(self, leaves: Sequence[_Leaf]) -> None:
         """Each value of a pool fits where it alone stands; elsewhere the first ones do."""
@@ -540,24 +529,21 @@ class _Compiler:
                 except TextMistake as error:
                     self.document.fault(leaf.place, f"{error}.")
                     break
-                if not fits(leaf.schema, made):
-                    place = (*pool.place, index) if pool and cases else leaf.place
-                    why = _why(leaf.schema, made)
+                if why := _why(leaf.schema, made):
+                    place = (*pool.place, index) if pool else leaf.place
                     self.document.fault(place, f"{shown(made)} is no {leaf.about}: {why}.")
                     break
-        for number, api in enumerate(self.apis):
+        for number, api in enumerate(self.apis if self.sound else ()):
             call = self.form.calls[number]
             for name, value in call.arguments.items():
                 full = self._fill(value)
-                if self.sound and not fits(api.properties[name], full):
-                    what = f"{shown(full)} is no argument {name} of {api.id}: "
-                    what += f"{_why(api.properties[name], full)}."
+                if why := _why(api.properties[name], full):
+                    what = f"{shown(full)} is no argument {name} of {api.id}: {why}."
                     self.fault(("calls", number, "arguments", name), what)
-            if "response" in call.model_fields_set and api.returns is not None and self.sound:
-                full = self._fill(call.response)
-                if not fits(api.returns, full):
-                    why = f"{api.id} returns no such thing: {_why(api.returns, full)}."
-                    self.fault(("calls", number, "response"), why)
+            given = "response" in call.model_fields_set and api.returns is not None
+            if given and (why := _why(api.returns, self._fill(call.response))):
+                what = f"{api.id} returns no such thing: {why}."
+                self.fault(("calls", number, "response"), what)
 
     def _intent(self, said: set[str]) -> tuple[Intention, ...]:
         """What the user knows, and what earlier calls find out; faults for what nobody says."""
@@ -567,19 +553,15 @@ class _Compiler:
             known: JsonObject = {}
             references: dict[str, Reference] = {}
             for name, value in self.form.calls[number].arguments.items():
-                place = ("calls", number, "arguments", name)
-                unsaid = {
-                    n
-                    for leaf in _leaves(value, name, True, "", ())
-                    for n in names_in(leaf.source) - told
-                }
-                one = _ONE_NAME.fullmatch(value) if isinstance(value, str) else None
-                source = self.fields.get(one[1]) if one and unsaid else None
-                if source and source[0] < number:
-                    references[name] = Reference(call=source[0], field=source[1])
+                leaves = [*_leaves(value, name, True, "", ())]
+                unsaid = {each for leaf in leaves for each in names_in(leaf.source)} - told
+                only = leaves[0].variable if len(leaves) == 1 and isinstance(value, str) else ""
+                if only in unsaid and self.fields.get(only, number) < number:
+                    references[name] = Reference(call=self.fields[only], field=only)
                     continue
                 for each in sorted(unsaid):
                     what = "neither the goal nor an earlier response tells it."
+                    place = ("calls", number, "arguments", name)
                     self.fault(place, f"nobody says `{each}`: {what}")
                 known[name] = self._marked(value)
             found.append(Intention(api=api.id, arguments=known, references=references))
@@ -603,29 +585,31 @@ class _Compiler:
         if answer is None:
             answer = tell(need, responses, filled([*responses], self._first()))
         sample = build(need, goal, responses, answer)
-        standing = {
-            n for source in self.texts.values() if is_text(source) for n in names_in(source)
-        }
+        standing = {n for source in self.texts.values() for n in self._names(source, self.place)}
         standing |= {n for pool in self.pools for n in pool.names if marker(n) in canonical(sample)}
+        choices = (
+            Choice(
+                slots=pool.names,
+                rows=tuple(pool.rows),
+                about=pool.about or f"values of {', '.join(pool.names)}",
+                sources={pool.source: len(pool.rows)},
+            )
+            for pool in self.pools
+            if standing & {*pool.names}
+        )
         return Template(
             id=need.id,
             kind="written",
             goal=self.goal,
             apis=tuple(api.id for api in self.apis),
             sample=sample,
-            choices=tuple(
-                Choice(
-                    slots=pool.names,
-                    rows=tuple(pool.rows),
-                    about=pool.about or f"values of {', '.join(pool.names)}",
-                    sources={pool.source: len(pool.rows)},
-                )
-                for pool in self.pools
-                if standing & {*pool.names}
-            ),
+            choices=tuple(choices),
             texts=self.texts,
             provenance=(Provenance(stage="templates", agent="", model="", seed=self.given.seed),),
         )
+
+
+_ZONES = (Split.TRAIN, Split.TEST_TOOL, Split.TEST_CATEGORY)  # each is shown with those before it
 
 
 def _offered(
@@ -633,16 +617,11 @@ def _offered(
 ) -> tuple[Api, ...]:
     """The APIs that a sample is shown with: none that its split must not see."""
 
-    def zone_of(api: Api) -> Split:
-        return zone(given.splits, api.category, api.tool) if given.splits else Split.TRAIN
+    def rank(api: Api) -> int:
+        return _ZONES.index(zone(given.splits, api.category, api.tool)) if given.splits else 0
 
-    kept_out = {Split.TEST_TOOL, Split.TEST_CATEGORY}
-    zones = {zone_of(api) for api in needed}
-    if Split.TEST_CATEGORY in zones:
-        kept_out = set()
-    elif Split.TEST_TOOL in zones:
-        kept_out = {Split.TEST_CATEGORY}
-    offers = Distractors(api.bare() for api in every if zone_of(api) not in kept_out)
+    most = max(map(rank, needed))
+    offers = Distractors(api.bare() for api in every if rank(api) <= most)
     return offers.offer(needed, given.distractors, rng)
 
 
@@ -653,7 +632,9 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _why(schema: Any, value: Any) -> str:
-    """What is wrong with a value."""
+    """What is wrong with a value; nothing if it fits."""
+    if fits(schema, value):
+        return ""
     try:
         return str(next(iter(violations(schema, value)), "it does not fit"))[:200].rstrip(".")
     except UncheckableSchema as error:
@@ -682,77 +663,74 @@ def _pool(
     names = _names_of(slot, raw)
     if odd := next((name for name in names if not NAME.fullmatch(name)), None):
         raise PoolMistake(f"`{odd}` is no name: lower-case letters, digits and `_`")
-    about = leaf.about if leaf else ""
-    if isinstance(raw, list):
-        keys = list(map(canonical, raw))
-        if twice := next((key for key in keys if keys.count(key) > 1), None) if keys else "":
-            raise PoolMistake(f"the value {twice[:80]} stands twice")
-        return _Pool(names, _rows([(value,) for value in raw]), "literal", place, about)
     raw = {"schema": DRAWN} if raw == "schema" else raw
     kind = next((kind for kind in KINDS if isinstance(raw, dict) and kind in raw), None)
     more = {"faker": {"n"}, "table": {"rows"}}.get(kind or "", set[str]())
-    if kind is None or set(raw) - {kind} - more:
-        raise PoolMistake(
-            f"a pool is a list, `schema`, or a mapping with one of {', '.join(KINDS)}"
-        )
+    source = "literal"
     try:
-        if kind == "table":
-            rows = [tuple(row) for row in raw["rows"]]
+        if isinstance(raw, list):
+            rows = [(value,) for value in raw]
+            keys = list(map(canonical, raw))
+            if twice := next((key for key in keys if keys.count(key) > 1), ""):
+                raise PoolMistake(f"the value {twice[:80]} stands twice")
+        elif kind is None or set(raw) - {kind} - more:
+            known = ", ".join(KINDS)
+            raise PoolMistake(f"a pool is a list, `schema`, or a mapping with one of {known}")
+        elif kind == "table":
+            rows, place = [tuple(row) for row in raw["rows"]], (*place, "rows")
             if any(len(row) != len(names) for row in rows) or len(set(names)) < len(names):
                 raise PoolMistake("each row of a table needs a value for each of its names")
-            return _Pool(names, _rows(rows), "literal", (*place, "rows"))
-        count = int(raw.get("n", DRAWN)) if kind == "faker" else 0
-        values, source = _of_kind(kind, raw[kind], count, leaf, rng, now, language)
-    except (KeyError, TypeError, ArithmeticError, OverflowError) as error:
+        elif kind == "schema":
+            if leaf is None:
+                what = "the variable is no argument and no field of a response"
+                raise PoolMistake(f"`schema`: {what}")
+            count = min(int(raw["schema"]), POOL_VALUES)
+            values, source = _of_schema(leaf, count, rng, now, language)
+            rows = [(value,) for value in values]
+        elif kind == "faker":
+            values, source = _made_up(raw["faker"], int(raw.get("n", DRAWN)), rng, language), kind
+            rows = [(value,) for value in values]
+        else:
+            rows, source = [(value,) for value in _counted(kind, raw[kind], now)], kind
+    except (KeyError, TypeError, ArithmeticError) as error:
         raise PoolMistake(f"`{kind}` cannot be read: {str(error)[:80]}") from error
-    return _Pool(names, _rows([(value,) for value in values]), source, place, about)
-
-
-def _rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     if not 0 < len(rows) <= POOL_VALUES:
         raise PoolMistake(f"has {len(rows):,} values; a pool has 1 to {POOL_VALUES:,}")
-    return rows
+    return _Pool(names, rows, source, place, leaf.about if leaf else "")
 
 
-def _of_kind(
-    kind: str,
-    told: Any,
-    count: int,
-    leaf: _Leaf | None,
-    rng: random.Random,
-    now: dt.datetime,
-    language: str,
-) -> tuple[list[Any], str]:
-    """The values of a pool that is drawn or counted, and their source. Raises PoolMistake."""
-    if kind == "schema":
-        if leaf is None:
-            raise PoolMistake("`schema`: the variable is no argument and no field of a response")
-        return _of_schema(leaf, min(int(told), POOL_VALUES), rng, now, language)
-    if kind == "faker":
-        if told not in FAKERS:
-            hint = nearest(str(told), FAKERS, "some that may are")
-            raise PoolMistake(f"no provider `{told}` may be used; {hint}")
-        faker = faker_for(language, rng)
-        draw = methodcaller(told, **({"separator": ""} if told == "isbn13" else {}))
-        try:
-            made = (
-                f"{faker.first_name()} {faker.last_name()}" if told == "name" else draw(faker)
-                for _ in range(min(count, POOL_VALUES) * TRIES)
-            )
-            return _distinct(made, min(count, POOL_VALUES)), "faker"
-        except AttributeError as error:
-            raise PoolMistake(f"Faker has no `{told}` for {language}; write the values") from error
+def _made_up(provider: str, count: int, rng: random.Random, language: str) -> list[Any]:
+    """Values of one of Faker's providers. Raises PoolMistake."""
+    if provider not in FAKERS:
+        hint = nearest(str(provider), FAKERS, "some that may are")
+        raise PoolMistake(f"no provider `{provider}` may be used; {hint}")
+    faker, count = faker_for(language, rng), min(count, POOL_VALUES)
+
+    def draw() -> Any:
+        if provider == "name":  # without titles
+            return f"{faker.first_name()} {faker.last_name()}"
+        more = {"separator": ""} if provider == "isbn13" else {}
+        return getattr(faker, provider)(**more)
+
+    try:
+        return _distinct((draw() for _ in range(count * TRIES)), count)
+    except AttributeError as error:
+        raise PoolMistake(f"Faker has no `{provider}` for {language}; write the values") from error
+
+
+def _counted(kind: str, told: Any, now: dt.datetime) -> list[Any]:
+    """Numbers from the first to the last, or days so many after the present. Raises PoolMistake."""
     # Decimals, as 0.1 + 0.2 is not what anybody means.
     low, high, *rest = (Decimal(str(number)) for number in told)
     step = rest[0] if rest else Decimal(1)
     if step <= 0 or not low <= high or (high - low) / step >= POOL_VALUES or len(rest) > 1:
         raise PoolMistake(f"`{kind}` is [first, last], upwards, of at most {POOL_VALUES:,} values")
     numbers = [low + step * i for i in range(int((high - low) / step) + 1)]
-    if kind == "days":
-        if rest or abs(low) > FAR or abs(high) > FAR:
-            raise PoolMistake(f"`days` is [first, last], at most {FAR:,} days away")
-        return [(now.date() + dt.timedelta(int(n))).isoformat() for n in numbers], "days"
-    return [int(n) if n == int(n) else float(n) for n in numbers], "range"
+    if kind == "range":
+        return [int(n) if n == int(n) else float(n) for n in numbers]
+    if rest or abs(low) > FAR or abs(high) > FAR:
+        raise PoolMistake(f"`days` is [first, last], at most {FAR:,} days away")
+    return [(now.date() + dt.timedelta(int(n))).isoformat() for n in numbers]
 
 
 def _of_schema(
@@ -770,9 +748,8 @@ def _of_schema(
         drawn = (draw_value(leaf.name, leaf.schema, rng, now, language) for _ in range(tries))
         return _distinct(drawn, count), "schema"
     except NoValue as error:
-        raise PoolMistake(
-            f"the schema of {leaf.about} gives no values; write some under `pools`"
-        ) from error
+        what = f"the schema of {leaf.about} gives no values; write some under `pools`"
+        raise PoolMistake(what) from error
 
 
 def _distinct(values: Iterable[Any], count: int) -> list[Any]:

@@ -31,12 +31,12 @@ def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_rows_are_added_to_a_dataset(outputs: Path) -> None:
-    """As its next version; the same command adds nothing more."""
+    """As its next version; the same command adds more."""
     ran = call("expand", "toy", "--rows", 4, *HERE, outputs)
     assert "Adding 4 rows, for toy/1.0.0: run toy-" in ran.stderr
     assert "New version: toy/1.1.0" in ran.stdout
     again = call("expand", "--rows", 4, "toy", *HERE, outputs)
-    assert "Published before, unchanged: toy/1.1.0" in again.stdout
+    assert "New version: toy/1.2.0" in again.stdout
 
 
 def test_instructions_are_added_to_a_dataset(outputs: Path) -> None:

@@ -163,20 +163,13 @@ async def test_a_recipe_may_change_between_growths(tmp_path: Path) -> None:
 
 
 async def test_a_seed_is_used_once_for_a_split(tmp_path: Path) -> None:
-    """The next one is after the highest; one that was used is refused, and shows its version if
-    that is the latest."""
+    """The next one is after the highest; one that was used is refused."""
     await grow(tmp_path)
-    once = plan_regeneration(tmp_path, "toy", "train", keep=True, seed=6)
-    made = await make(tmp_path, once)
-    assert plan_regeneration(tmp_path, "toy", "train", keep=True, seed=6) == once
+    made = await make(tmp_path, plan_regeneration(tmp_path, "toy", "train", keep=True, seed=6))
     assert plan_growth(tmp_path, recipe()).seed == 7
     assert made.published and made.published.version.number == "1.1.0"
     with pytest.raises(RecipeError, match=r"seed 0: .* toy/1.1.0 were drawn with it already"):
         plan_regeneration(tmp_path, "toy", "train", keep=True, seed=0)
-    with pytest.raises(RecipeError, match="exclude each other"):
-        plan_regeneration(tmp_path, "toy", "train", keep=True, only_rejected=True)
-    with pytest.raises(ValueError, match="exclude each other"):
-        Regeneration(version="a", content="b", split=Split.TRAIN, keep=True, only_rejected=True)
 
 
 async def test_a_test_that_grows_is_a_new_major_version(tmp_path: Path) -> None:
@@ -188,30 +181,18 @@ async def test_a_test_that_grows_is_a_new_major_version(tmp_path: Path) -> None:
     assert (await grow(tmp_path)).number == "2.1.0"
 
 
-async def test_a_grown_split_can_be_made_anew_and_tried_again(tmp_path: Path) -> None:
-    """What was rejected of all its runs is tried again; made anew, none of its rows is left."""
+async def test_a_grown_split_can_be_made_anew(tmp_path: Path) -> None:
+    """None of its rows is left, and the recipe makes its rows of templates again."""
     for _ in range(2):
-        second = await grow(tmp_path)
-    again = plan_regeneration(tmp_path, "toy", "train", only_rejected=True)
-    third = (await make(tmp_path, again)).published
-    assert third and third.version.number == "1.2.0"
-    assert len(rows(third.version, "samples")) > len(rows(second, "samples"))
-    assert plan_growth(tmp_path, recipe()).seed == 3
-    anew = (await make(tmp_path, plan_regeneration(tmp_path, "toy", "train"))).published
+        await grow(tmp_path, **BOTH)
+    planned = plan_regeneration(tmp_path, "toy", "train")
+    assert planned.expand and planned.expand.rows == 5
+    anew = (await make(tmp_path, planned)).published
     assert anew
-    assert {row["id"].split("-")[1] for row in rows(anew.version, "samples")} == {"3"}
-    assert faults(third.version) == faults(anew.version) == []
+    names = {row["id"].partition("-x")[0] for row in rows(anew.version, "samples")}
+    assert {name.split("-")[1] for name in names} == {"2"}
+    assert faults(anew.version) == []
     assert faults(await grow(tmp_path)) == []
-
-
-async def test_what_is_tried_again_leaves_the_recipe_as_it_was(tmp_path: Path) -> None:
-    """A run that tries again makes no rows of templates; the next that draws queries does."""
-    await grow(tmp_path, **BOTH)
-    again = plan_regeneration(tmp_path, "toy", "train", only_rejected=True)
-    assert (await make(tmp_path, again)).published and again.expand is None
-    for keep in (False, True):
-        planned = plan_regeneration(tmp_path, "toy", "train", keep=keep)
-        assert (planned.seed, planned.expand and planned.expand.rows) == (2, 5)
 
 
 async def test_what_cannot_be_grown_is_named(tmp_path: Path) -> None:

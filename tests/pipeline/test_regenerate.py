@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -65,49 +64,6 @@ async def test_a_recipe_changes_models_and_queries_but_not_the_plan(tmp_path: Pa
     assert (made.name, made.seed, made.queries.count) == ("toy", 1, 120)
     assert made.splits == recipe().splits
     assert plan(tmp_path, recipe=other, seed=9).seed == 9
-
-
-async def test_rejected_queries_are_tried_again(tmp_path: Path) -> None:
-    """Rows stay, and the search for duplicates knows them; what fell is asked again under new ids;
-    what falls again is rejected anew."""
-    first = of(await make(tmp_path))
-    rows, fallen = ids(first, "train"), ids(first, "train", "rejected")
-    maker = Maker()
-    made = await make(tmp_path, plan(tmp_path, "train", only_rejected=True), maker)
-    second, known = of(made), (Path(made.summary.path) / "known.jsonl").read_text().splitlines()
-    stay = [name for split in first.splits("samples") for name in ids(first, split)]
-    assert [json.loads(line)["id"] for line in known] == stay
-    assert maker.asked == [f"train-1-{n:06d}" for n in range(len(fallen))]
-    again, rejected = ids(second, "train"), ids(second, "train", "rejected")
-    assert again[: len(rows)] == rows
-    assert rejected == ["train-1-000001", "train-1-000006"][: len(fallen)]
-    assert len(again) + len(rejected) == len(rows) + len(fallen)
-    assert files(second, "train") == files(first, "train")
-    tried = [sample.model_dump(mode="json")["dialogue"] for sample in second.samples("train")]
-    intents = [dialogue["query"]["intent"] for dialogue in tried]
-    fell = [json.loads(row["record"])["dialogue"] for row in first.rows("rejected", "train")]
-    assert sum(dialogue["query"]["intent"] in intents for dialogue in fell) >= len(fell) - 2
-    with_seed = Maker(accepts="all")
-    third = of(await make(tmp_path, plan(tmp_path, "train", only_rejected=True, seed=1), with_seed))
-    assert min(with_seed.asked) == f"train-1-{len(fallen):06d}"
-    assert len(ids(third, "train")) == len(set(ids(third, "train")))
-    with pytest.raises(NothingFound, match="no query of train was rejected"):
-        plan(tmp_path, "train", only_rejected=True)
-
-
-async def test_a_plan_that_was_carried_out_is_only_shown(tmp_path: Path) -> None:
-    """The same command with a seed of one's own makes no second version with the same rows; to try
-    again what was rejected is another plan than the split made anew."""
-    await make(tmp_path)
-    made = of(await make(tmp_path, plan(tmp_path, seed=11)))
-    maker = Maker()
-    again = of(await make(tmp_path, plan(tmp_path, seed=11), maker))
-    assert (again.label, maker.asked) == (made.label, [])
-    assert of(await make(tmp_path, plan(tmp_path))).label != made.label
-    assert of(await make(tmp_path, plan(tmp_path, "train", seed=11))).label != made.label
-    tried = of(await make(tmp_path, plan(tmp_path, "train", only_rejected=True, seed=5)))
-    wanted = plan(tmp_path, "train", seed=5).regenerate
-    assert wanted and (wanted.only_rejected, wanted.version) == (False, tried.label)
 
 
 async def test_two_at_once_make_two_versions(tmp_path: Path) -> None:

@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from markupsafe import escape
 from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
 
-from toolloom.pipeline.dataset import verify as verifying
 from toolloom.pipeline.dataset.configs import ENVIRONMENTS, SFT, environment_row, sft_row
-from toolloom.pipeline.dataset.publish import is_tried_again
 from toolloom.pipeline.dataset.verify import FaultKind, verify
-from toolloom.pipeline.dataset.world_stats import PlayCounts, worlds_told
+from toolloom.pipeline.dataset.world_stats import worlds_told
 from toolloom.pipeline.growth import plan_extension, plan_regeneration
-from toolloom.pipeline.pages.report import SHEETS, page, read, samples
+from toolloom.pipeline.pages.report import page, read
 from toolloom.pipeline.pages.sections import worlds_sections
 from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.store.version import open_version
@@ -274,6 +271,17 @@ def test_growth_plays_in_the_worlds_of_its_version(tmp_path: Path) -> None:
     assert sum(1 for _ in again.published.version.rows("samples", "train")) <= had
 
 
+def test_a_split_that_is_made_anew_has_as_many_rows_as_before(
+    outputs: Path, tmp_path: Path
+) -> None:
+    """The recipe's `worlds.rows` are those of all splits."""
+    shutil.copytree(outputs / "datasets", tmp_path / "datasets", symlinks=True)
+    had = len(rows_of(tmp_path / "datasets" / "small" / "1.1.0", "samples", "validation"))
+    made = run_recipe(plan_regeneration(tmp_path, "small", "validation"), tmp_path).published
+    assert made and made.version.number == "2.0.0"
+    assert len(list(made.version.rows("samples", "validation"))) == had > 1
+
+
 def test_rows_of_scripts_played_again_are_environments_too(outputs: Path, tmp_path: Path) -> None:
     """What is expanded names the version's world, and is replayed in it."""
     shutil.copytree(outputs / "datasets", tmp_path / "datasets", symlinks=True)
@@ -292,63 +300,3 @@ def test_a_report_and_a_screen_tell_of_worlds(outputs: Path) -> None:
     assert section.rows[0][:2] == (WORLD, sum(1 for _ in version.rows("samples")))
     text = page(version, read(version))
     assert "of worlds&#39; scripts" in text and "written by agents" not in text
-
-
-def test_what_fell_of_a_played_script_is_not_tried_again(outputs: Path) -> None:
-    """It would be played alike; what was not played yet, or plays in no world, is."""
-    (row, *_) = rows_of(outputs / "datasets" / "small" / "1.0.0", "samples", "train")
-    dialogue = json.loads(row["dialogue"])
-
-    def tried() -> bool:
-        return is_tried_again({"stage": "tested", "record": json.dumps(dialogue)})
-
-    assert not tried()
-    dialogue["query"]["setting"]["story"] = [{"role": "user", "words": ["Hello."]}]
-    assert tried()
-    del dialogue["query"]["setting"]
-    assert tried()
-
-
-def test_the_report_has_a_proof_sheet_of_each_script(outputs: Path) -> None:
-    """Rows of a script side by side, and whose words a dialogue has."""
-    run_recipe(parse_recipe({**RECIPE, "name": "twice", "worlds": TWICE}, "a recipe"), outputs)
-    version = open_version(outputs / "datasets" / "twice" / "1.0.0")
-    rows = [row for split in ("train", "validation") for row in version.rows("environments", split)]
-    several = {name: n for name, n in Counter(row["script"] for row in rows).items() if n > 1}
-    shown = [*samples(version, read(version))]
-    sheets = [html for group, html, _ in shown if group == "scripts"]
-    assert len(sheets) == min(SHEETS, len(several)) > 1
-    for sheet in sheets:
-        (script,) = (name for name in several if f"<h3>{escape(name)} <small>" in sheet)
-        ids = {row["id"] for row in rows if row["script"] == script}
-        assert len(ids & {*re.findall(r"<h3>([\w-]+)</h3>", sheet)}) == min(3, len(ids))
-    assert {facets["words"] for group, _, facets in shown if group == "accepted"} == {
-        "of a script, free to use again"
-    }
-
-
-def test_figures_do_not_depend_on_the_order_of_rows(outputs: Path) -> None:
-    """Nor does the sample of rows whose words are compared."""
-    rows = list(open_version(outputs / "datasets" / "small" / "1.1.0").rows("samples"))
-    dialogues = [json.loads(row["dialogue"]) for row in rows] * 3
-    for number, dialogue in enumerate(dialogues):
-        dialogue = dialogues[number] = json.loads(json.dumps(dialogue))
-        dialogue["query"]["id"] += f"-{number}"
-        dialogue["messages"][1]["content"] += f" {number}"
-    one, back = PlayCounts(), PlayCounts()
-    for dialogue in dialogues:
-        one.add(dialogue)
-    for dialogue in reversed(dialogues):
-        back.add(dialogue)
-    assert one.told() == back.told()
-
-
-def test_processes_beside_find_the_same(version: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In sound rows and forged ones, and where the version lacks the world."""
-    for act in (other_result, other_goal, unknown_world):
-        change(version, changing(version), act)
-    alone = verify(version)
-    monkeypatch.setattr(verifying, "MANY", 1)
-    beside = verify(version, processes=2)
-    assert alone.faults == beside.faults and alone.counts == beside.counts
-    assert alone.inspected == beside.inspected and alone.faults

@@ -11,8 +11,7 @@ from support.template_files import APIS, choice, load, messages, template, weath
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.templates.filling import TemplateRenderer
-from toolloom.pipeline.templates.sandbox import TextMistake, rendered
+from toolloom.pipeline.templates.filling import TemplateRenderer, TextMistake, rendered
 from toolloom.pipeline.templates.written import Given, check_files, load_templates
 from toolloom.schemas import Template, TemplateFileError
 
