@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
-from toolloom.pipeline.formats.files import rows
 from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats.rows import rows
 from toolloom.schemas import ImportFailed, JsonObject, Recipe, RecipeError
 
 ENDINGS = {".json", ".jsonl", ".ndjson", ".txt"}

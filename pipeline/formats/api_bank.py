@@ -42,11 +42,7 @@ from toolloom.pipeline.formats.base import (
     text_of,
     words_beside_calls,
 )
-from toolloom.pipeline.formats.files import UNREAD, ForeignRow, files, foreign_rows, rows
-from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.formats.intake import ApiBuilder, line, reference, text
-from toolloom.pipeline.formats.json_schema import schema_of
-from toolloom.pipeline.formats.reading import (
+from toolloom.pipeline.formats.conversation import (
     Conversation,
     Reading,
     RowCall,
@@ -54,6 +50,10 @@ from toolloom.pipeline.formats.reading import (
     json_of,
     refused,
 )
+from toolloom.pipeline.formats.import_log import ImportLog, line, reference, text
+from toolloom.pipeline.formats.json_schema import schema_of
+from toolloom.pipeline.formats.rows import UNREAD, ForeignRow, files, foreign_rows, rows
+from toolloom.pipeline.formats.tools import to_api
 from toolloom.schemas import (
     API_SEARCH,
     Api,
@@ -63,6 +63,7 @@ from toolloom.schemas import (
     Message,
     Reason,
     Sample,
+    Source,
 )
 
 TOOL = "API-Bank"
@@ -123,12 +124,14 @@ class Bank:
     def apis(self, ledger: ImportLog, named: str, category: str = "") -> Iterator[Api]:
         """The APIs put together. `named`: what their source is called."""
         ledger.format = "api-bank"
-        intake = ApiBuilder(ledger, "api-bank", named)
+        source = Source(kind="api-bank", reference=named)
         for name, known in self._known.items():
             if name == SEARCH:
-                intake.refuse(name, "It is API-Bank's API Search; toolloom has its own.")
+                ledger.refuse(name, "It is API-Bank's API Search; toolloom has its own.")
                 continue
-            yield from intake.api(
+            yield from to_api(
+                ledger,
+                source,
                 category=category,
                 tool=TOOL,
                 name=name,
@@ -593,7 +596,7 @@ class _BankDialogue:
 
     def reading(self) -> Reading:
         if self._searches:
-            self.taken.searches()
+            self.taken.searches = True
         return self.taken.reading()
 
 

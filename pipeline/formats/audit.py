@@ -40,9 +40,9 @@ from toolloom.pipeline.checks import (
 from toolloom.pipeline.checks.findings import Findings
 from toolloom.pipeline.formats import api_bank
 from toolloom.pipeline.formats.chat import messages_row
-from toolloom.pipeline.formats.files import ForeignRow, foreign_rows
-from toolloom.pipeline.formats.import_log import writable
-from toolloom.pipeline.formats.reading import Reading, readings
+from toolloom.pipeline.formats.conversation import Reading, readings
+from toolloom.pipeline.formats.import_log import text
+from toolloom.pipeline.formats.rows import ForeignRow, foreign_rows
 from toolloom.pipeline.formats.sharegpt import conversation_row, is_conversation
 from toolloom.pipeline.render.section import Section, counted
 from toolloom.pipeline.store.files import replacing
@@ -219,7 +219,7 @@ def audit(
 def dumped(value: Any, indent: int | None = None) -> str:
     """JSON of a report or a flagged row; what JSON does not have (dates of Parquet) as text."""
     try:
-        return writable(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
+        return text(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
     except (ValueError, RecursionError):  # a row no JSON can be made of again
         return dumped({**value, "row": None})
 

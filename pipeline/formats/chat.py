@@ -24,9 +24,7 @@ from toolloom.pipeline.formats.base import (
     system_of,
     tools,
 )
-from toolloom.pipeline.formats.files import ForeignRow
-from toolloom.pipeline.formats.intake import line
-from toolloom.pipeline.formats.reading import (
+from toolloom.pipeline.formats.conversation import (
     Conversation,
     Reading,
     RowCall,
@@ -34,6 +32,8 @@ from toolloom.pipeline.formats.reading import (
     refused,
     turns_in,
 )
+from toolloom.pipeline.formats.import_log import line
+from toolloom.pipeline.formats.rows import ForeignRow
 from toolloom.pipeline.formats.sharegpt import call_text, instructed
 from toolloom.pipeline.store.files import to_text
 from toolloom.schemas import JsonObject, Message, Reason, Sample
@@ -103,7 +103,7 @@ def _take(taken: Conversation, turn: JsonObject) -> None:
         entries = listed if isinstance(listed, list) else [] if listed is None else [listed]
         older = turn.get("function_call")
         entries = [*entries, *([{"function": older}] if isinstance(older, dict) else [])]
-        made = [_call(opened(entry)[0]) for entry in entries]
+        made = [RowCall.of(_without_null(opened(entry)[0])) for entry in entries]
         taken.assistant(content, [call for call in made if call])
         for _ in range(made.count(None)):
             taken.fault(Reason.FALSE_API_CALL_FORMAT, "a call without a function's name")
@@ -111,14 +111,6 @@ def _take(taken: Conversation, turn: JsonObject) -> None:
         taken.result(content, turn.get("tool_call_id"), turn.get("name"))
     else:
         taken.left_out("message", line(role))
-
-
-def _call(entry: Any) -> RowCall | None:
-    inner = entry.get("function", entry) if isinstance(entry, dict) else None
-    if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
-        return None
-    asked, given = inner.get("arguments"), entry.get("id")
-    return RowCall(inner["name"], _without_null(asked), given if isinstance(given, str) else "")
 
 
 def _without_null(value: Any) -> Any:

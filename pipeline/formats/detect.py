@@ -11,17 +11,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from toolloom.pipeline.formats import api_bank, openai_tools, openapi, toolbench
-from toolloom.pipeline.formats.files import UNREAD, in_lines, load, rows, text_of
-from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.formats.intake import Seen, reference
+from toolloom.pipeline.formats import api_bank, openapi, toolbench, tools
+from toolloom.pipeline.formats.import_log import ImportLog, reference
+from toolloom.pipeline.formats.rows import UNREAD, in_lines, load, read_text, rows
 from toolloom.schemas import Api, ImportFailed
 
 READERS: dict[str, ModuleType] = {  # the one that fits most stands last
     "openapi": openapi,
     "toolbench": toolbench,
     "api-bank": api_bank,
-    "openai": openai_tools,
+    "openai": tools,
 }
 KNOWN = (
     "Known are OpenAPI and Swagger documents (JSON or YAML), function tools (JSON), ToolBench's "
@@ -54,7 +53,7 @@ def _form(path: Path, ledger: ImportLog) -> tuple[str, Any]:
     """The format of a file by what it holds, and its document, if telling it read it all."""
     document: Any = UNREAD
     if path.suffix.lower() == ".txt":
-        if api_bank.fits_text(text_of(path)):
+        if api_bank.fits_text(read_text(path)):
             return "api-bank", UNREAD
         seen = None
     elif in_lines(path):
@@ -80,7 +79,6 @@ def _folder(folder: Path, wanted: str, ledger: ImportLog, category: str) -> Iter
     """Each file by its own format; API-Bank's files together, as they tell of the same APIs."""
     used: set[str] = set()
     versions: set[str] = set()
-    seen: Seen = {}
     bank = api_bank.Bank()
     for path in _files(folder, ledger):
         named, ledger.version = path.relative_to(folder).as_posix(), ""
@@ -93,8 +91,7 @@ def _folder(folder: Path, wanted: str, ledger: ImportLog, category: str) -> Iter
             if name == "api-bank":
                 bank.take(path, ledger, document)
             else:
-                reader = READERS[name].read
-                yield from reader(path, ledger, category=category, document=document, seen=seen)
+                yield from READERS[name].read(path, ledger, category=category, document=document)
                 versions |= {ledger.version} - {""}
         except ImportFailed as error:
             ledger.refuse(named, str(error))

@@ -1,4 +1,4 @@
-"""The ledger of an import: names are given out and every loss is booked here.
+"""The account of an import: names are given out, repeats are told, and every loss is booked here.
 
 Beside it, what makes texts of API descriptions fit for it: without markup, on one line, bounded.
 """
@@ -6,10 +6,14 @@ Beside it, what makes texts of API descriptions fit for it: without markup, on o
 from __future__ import annotations
 
 import html
+import json
+import os
 import re
+from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import Literal, TypeAlias
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 from toolloom.schemas import API_SEARCH
 from toolloom.schemas.api import Cut, ImportReport, Renamed, Skipped, Unresolved
@@ -17,6 +21,7 @@ from toolloom.schemas.api import Cut, ImportReport, Renamed, Skipped, Unresolved
 Why: TypeAlias = Literal["depth", "bytes", "cycle", "enum", "text", "invalid"]
 Obstacle: TypeAlias = Literal["remote", "missing", "outside", "unreadable"]
 LONGEST = 64  # characters of a function name, for OpenAI
+LONGEST_NAME = 200
 
 
 class ImportLog:
@@ -31,6 +36,8 @@ class ImportLog:
         self.bytes = 0
         self._taken = {API_SEARCH.function, *taken}
         self._next: dict[str, int] = {}
+        self._described: dict[str, set[bytes]] = {}  # hashes of what was described under an id
+        self._repeats: Counter[str] = Counter()
         self._renamed: list[Renamed] = []
         self._cut: list[Cut] = []
         self._unresolved: dict[tuple[str, str], Unresolved] = {}
@@ -39,25 +46,37 @@ class ImportLog:
 
     def function(self, wanted: str, api: str) -> str:
         """A legal name nobody has, as near to `wanted` as can be. `api`: id, for the report."""
-        name = legal(wanted)
-        taken = name in self._taken
-        number, found = self._next.get(name, 2), name
-        while found in self._taken:
-            found = f"{name[: LONGEST - len(str(number)) - 1]}_{number}"
+        name = first = legal(wanted)
+        number = self._next.get(first, 2)
+        while name in self._taken:
+            name = f"{first[: LONGEST - len(str(number)) - 1]}_{number}"
             number += 1
-        self._next[name] = number  # thousands of equal names would be tried again and again
-        name = found
+        self._next[first] = number  # thousands of equal names would be tried again and again
         self._taken.add(name)
         if name != wanted:
-            only_taken = taken and legal(wanted) == wanted
-            why: Literal["illegal", "taken"] = "taken" if only_taken else "illegal"
-            self._renamed.append(
-                Renamed(api=writable(api), old=writable(wanted), new=name, why=why)
-            )
+            why: Literal["illegal", "taken"] = "taken" if first == wanted else "illegal"
+            self._renamed.append(Renamed(api=text(api), old=text(wanted), new=name, why=why))
         return name
 
+    def unrepeated(self, id: str, described: Any, where: str) -> str:
+        """The id to use for a description: with a number where the id has another one; none if it
+        has this one, which is told of `where` it stands again."""
+        written = json.dumps(described, sort_keys=True, default=str)
+        mark = sha256(written.encode()).digest()[:12]
+        known = self._described.setdefault(id, set())
+        if mark in known:
+            self._repeats[where] += 1
+            return ""
+        known.add(mark)
+        if (number := len(known)) == 1:
+            return id
+        while f"{id} ({number})" in self._described:
+            number += 1
+        self._described[f"{id} ({number})"] = {mark}
+        return f"{id} ({number})"
+
     def cut(self, api: str, place: str, why: Why, size: int = 0) -> None:
-        self._cut.append(Cut(api=writable(api), place=writable(place), why=why, bytes=size))
+        self._cut.append(Cut(api=text(api), place=text(place), why=why, bytes=size))
 
     def shortened(self, text: str, limit: int, api: str, place: str = "description") -> str:
         """A text of at most `limit` characters; what is cut of it is booked."""
@@ -68,24 +87,22 @@ class ImportLog:
 
     def unresolved(self, reference: str, place: str, why: Obstacle) -> None:
         """Booked once for each reference and reason, with the first place it stands."""
-        key = (reference, why)
-        if key not in self._unresolved:
-            self._unresolved[key] = Unresolved(
-                reference=writable(reference), place=writable(place), why=why
-            )
+        found = Unresolved(reference=text(reference), place=text(place), why=why)
+        self._unresolved.setdefault((reference, why), found)
 
     def skip(self, what: str, why: str) -> None:
-        self._skipped.append(Skipped(what=writable(what[:200]), why=writable(why)))
+        self._skipped.append(Skipped(what=text(what[:200]), why=text(why)))
 
     def refuse(self, what: str, why: str) -> None:
         """Book something that was found and becomes no API."""
         self.read += 1
         self.skip(what, why)
 
-    def note(self, text: str) -> None:
-        self._notes.append(writable(text))
+    def note(self, what: str) -> None:
+        self._notes.append(text(what))
 
     def report(self, *, imported: int, replaced: int = 0, seconds: float = 0) -> ImportReport:
+        again = "descriptions that stand again and count once"
         return ImportReport(
             source=self.source,
             format=self.format,
@@ -97,7 +114,7 @@ class ImportLog:
             cut=tuple(self._cut),
             unresolved=tuple(self._unresolved.values()),
             skipped=tuple(self._skipped),
-            notes=tuple(self._notes),
+            notes=(*self._notes, *(f"{at}: {again}: {n}." for at, n in self._repeats.items())),
             bytes=self.bytes,
             seconds=seconds,
         )
@@ -114,13 +131,20 @@ def legal(name: str) -> str:
     return cleaned[:LONGEST].strip("_") or "unnamed"
 
 
-def writable(text: str) -> str:
-    """`text` with `?` for what UTF-8 cannot hold: half a character of a damaged file."""
-    return text.encode("utf-8", "replace").decode()
+def reference(path: Path) -> str:
+    """How a record names the file it comes from: without the folders of this machine.
 
+    A file below the current folder has one name, however its path is given.
+    """
+    try:
+        return Path(os.path.abspath(path)).relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return path.name
+
+
+# Texts
 
 _READ = 20_000  # characters that are looked at
-_KEPT = 1_000  # characters of a text that may be kept to be met again
 _TAGS = (
     "a abbr b blockquote br center code dd del details div dl dt em font h1 h2 h3 h4 h5 h6 hr i img"
     " kbd li ol p pre q s small span strong sub summary sup table tbody td th thead tr tt u ul var"
@@ -133,46 +157,57 @@ _LINE = re.compile(
 _BOLD = re.compile(r"\*\*([^*\n]{1,300})\*\*|(?<!\w)__([^_\n]{1,300})__(?!\w)")
 _SPACED = re.compile(r" ([,.;:)])")  # what a tag before a comma leaves
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-_SPACES = re.compile(r"\s+")
 
 
-def legible(text: str) -> str:
+def text(value: Any) -> str:
+    """Text that UTF-8 can hold, with `?` for half a character; of anything else, nothing."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def legible(value: str) -> str:
     """Characters that JSON and UTF-8 can hold, without control characters."""
-    if text.isascii() and text.isprintable():
-        return text
-    text = text.encode("utf-8", "replace").decode()
-    return _CONTROL.sub(" ", text)
+    return value if value.isascii() and value.isprintable() else _CONTROL.sub(" ", text(value))
 
 
-def sentence(text: object) -> str:
-    """A text without HTML and Markdown, on one line. Anything else than text is empty."""
-    if not isinstance(text, str):
+def line(value: Any) -> str:
+    """A name as one line of text, at most 200 characters."""
+    if isinstance(value, int | float):
+        value = str(value)
+    if not isinstance(value, str):
         return ""
-    return _bare(text) if len(text) < _KEPT else _bare.__wrapped__(text[:_READ])
+    return re.sub(r"\s+", " ", legible(value[: 4 * LONGEST_NAME])).strip()[:LONGEST_NAME]
 
 
-@lru_cache(maxsize=4_096)  # what is referred to is read again and again
-def _bare(text: str) -> str:
-    if "<" in text:
-        text = _SPACED.sub(r"\1", _TAG.sub(" ", text))
-    if "&" in text:
-        text = html.unescape(text)
-    if "](" in text:
-        text = _LINK.sub(r"\1", text)
-    if "\n" in text or text[:1] in "#>`|":
-        text = _LINE.sub("", text)
-    if "**" in text or "__" in text:
-        text = _BOLD.sub(lambda found: found[1] or found[2], text)
-    return _SPACES.sub(" ", legible(text)).strip()
+def words(name: str) -> str:
+    """`weather_tools.daily` as `weather tools daily`."""
+    return re.sub(r"[._\-\s]+", " ", name).strip()
 
 
-def shortened(text: str, limit: int) -> str:
+def sentence(value: object) -> str:
+    """A text without HTML and Markdown, on one line. Anything else than text is empty."""
+    if not isinstance(value, str):
+        return ""
+    bare = value[:_READ]
+    if "<" in bare:
+        bare = _SPACED.sub(r"\1", _TAG.sub(" ", bare))
+    if "&" in bare:
+        bare = html.unescape(bare)
+    if "](" in bare:
+        bare = _LINK.sub(r"\1", bare)
+    if "\n" in bare or bare[:1] in "#>`|":
+        bare = _LINE.sub("", bare)
+    if "**" in bare or "__" in bare:
+        bare = _BOLD.sub(lambda found: found[1] or found[2], bare)
+    return re.sub(r"\s+", " ", legible(bare)).strip()
+
+
+def shortened(value: str, limit: int) -> str:
     """At most `limit` characters, cut after a word or, if one ends late enough, a sentence."""
-    if len(text) <= limit:
-        return text
+    if len(value) <= limit:
+        return value
     if limit < 2:
         return ""
-    head = text[: limit - 1]
+    head = value[: limit - 1]
     end = head.rfind(". ")
     if end > limit // 2:
         return head[: end + 1]

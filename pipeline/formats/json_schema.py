@@ -12,14 +12,12 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from toolloom.pipeline.formats.files import load
 from toolloom.pipeline.formats.import_log import (
     ImportLog,
     Obstacle,
@@ -28,6 +26,7 @@ from toolloom.pipeline.formats.import_log import (
     sentence,
     shortened,
 )
+from toolloom.pipeline.formats.rows import load
 from toolloom.schemas import ImportFailed, JsonObject, canonical
 
 # References
@@ -44,6 +43,11 @@ class Scoped(NamedTuple):
         """Something within it."""
         return value if isinstance(value, Scoped) else self._replace(value=value)
 
+    @property
+    def reference(self) -> str | None:
+        found = self.value.get("$ref") if isinstance(self.value, dict) else None
+        return found if isinstance(found, str) else None
+
 
 class Resolver:
     """All references of one source: followed below its folder, never fetched; each file once."""
@@ -57,25 +61,24 @@ class Resolver:
 
     def target(self, reference: str, at: Scoped, place: str) -> Scoped | None:
         """What a reference leads to; None if that is booked as unresolved."""
-        found = self._look(reference, at, place, 0)
-        if isinstance(found, str):
-            self._ledger.unresolved(legible(reference[:300]), legible(place[:300]), found)
-            return None
-        return found
+        found = self._look(reference, at, 0)
+        if isinstance(found, Scoped):
+            return found
+        self._ledger.unresolved(legible(reference[:300]), legible(place[:300]), found)
+        return None
 
     def settled(self, node: Scoped, place: str) -> Scoped:
         """A node, and if it is a reference, what that leads to in the end."""
         for _ in range(_HOPS):
-            reference = node.value.get("$ref") if isinstance(node.value, dict) else None
-            if not isinstance(reference, str):
+            if node.reference is None:
                 return node
-            found = self.target(reference, node, place)
+            found = self.target(node.reference, node, place)
             if found is None:
                 break
             node = found
         return node._replace(value=None)
 
-    def _look(self, reference: str, at: Scoped, place: str, hops: int) -> Scoped | Obstacle:
+    def _look(self, reference: str, at: Scoped, hops: int) -> Scoped | Obstacle:
         """RFC 6901. A pointer may lead through other references, as many real ones do."""
         address, _, fragment = reference.partition("#")
         file = self._file(unquote(address), at.file) if address else at.file
@@ -83,15 +86,15 @@ class Resolver:
             return file
         pointer = unquote(fragment)
         here = Scoped(self._files[file], file)
-        if pointer.strip("/") and not pointer.startswith("/"):
+        names = pointer.split("/") if pointer.strip("/") else [""]
+        if names[0]:
             return "missing"
-        for token in pointer[1:].split("/") if pointer.strip("/") else ():
+        for token in names[1:]:
             name = token.replace("~1", "/").replace("~0", "~")
             stepped = _step(here, name)
-            through = here.value.get("$ref") if isinstance(here.value, dict) else None
-            if stepped is None and isinstance(through, str) and hops < _HOPS:
-                found = self._look(through, here, place, hops + 1)
-                stepped = None if isinstance(found, str) else _step(found, name)
+            if stepped is None and here.reference is not None and hops < _HOPS:
+                found = self._look(here.reference, here, hops + 1)
+                stepped = _step(found, name) if isinstance(found, Scoped) else None
             if stepped is None:
                 return "missing"
             here = stepped
@@ -147,7 +150,6 @@ class SchemaBudget:
 
 PARAMETERS = SchemaBudget()
 RETURNS = SchemaBudget(bytes=4_000, response=True)
-Cuts = list[tuple[str, Why, int]]
 _NESTING = 12  # schemas within schemas, lists and alternatives included
 _STEPS = 4_000  # schemas that are looked at in one attempt
 _MERGED = 16  # references and `allOf` within each other
@@ -180,7 +182,7 @@ def plain(
     for depth, text, examples in attempts:
         reader = _Reader(resolver, budget, depth, text, examples)
         try:
-            found = reader.read(node, place, 0, 0)
+            found = reader.read(node, place)
         except _OverBudget:
             continue
         if len(canonical(found).encode()) <= budget.bytes:
@@ -188,19 +190,15 @@ def plain(
     else:
         depth, reader = 0, _Reader(resolver, budget, 1, 80, False)
         found = reader.first_properties(node, place)
-    _book(reader.cuts, ledger, api, small=depth < budget.depth)
-    return found
-
-
-def _book(cuts: Cuts, ledger: ImportLog, api: str, small: bool) -> None:
-    """A line for each reason, with the first place. `small`: depth was given up for the bytes."""
     reasons: dict[Why, list[tuple[str, int]]] = {}
-    for place, why, size in cuts:
-        reasons.setdefault("bytes" if small and why == "depth" else why, []).append((place, size))
-    for why, found in reasons.items():
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        size = sum(size for _, size in found)
-        ledger.cut(api, legible(found[0][0])[:200] + more, why, size)
+    for where, why, size in reader.cuts:
+        if why == "depth" and depth < budget.depth:  # it was given up for the bytes
+            why = "bytes"
+        reasons.setdefault(why, []).append((where, size))
+    for why, cuts in reasons.items():  # a line for each reason, with the first place
+        more = f" and {len(cuts) - 1} more" if len(cuts) > 1 else ""
+        ledger.cut(api, legible(cuts[0][0])[:200] + more, why, sum(size for _, size in cuts))
+    return found
 
 
 def arguments(
@@ -223,8 +221,7 @@ def arguments(
         ledger.cut(api, "parameters.anyOf", "invalid")
     properties = dict(found.get("properties", {}))
     for variant in variants:
-        for name, each in variant.get("properties", {}).items():
-            properties.setdefault(name, each)
+        properties = {**variant.get("properties", {}), **properties}
     needed = [set(v.get("required", ())) for v in variants if v.get("type") != "null"]
     required = set(found.get("required", ())) | (set.intersection(*needed) if needed else set())
     whole: JsonObject = {"type": "object"}
@@ -246,49 +243,47 @@ def flattened(node: Scoped, resolver: Resolver) -> dict[str, Any]:
         return {}
 
 
+@dataclass
 class _Reader:
     """One attempt at a schema, and what it left out."""
 
-    def __init__(
-        self, resolver: Resolver, budget: SchemaBudget, depth: int, text: int, examples: bool
-    ) -> None:
-        self.cuts: Cuts = []
-        self._resolver = resolver
-        self._budget = budget
-        self._depth = depth
-        self._text = text
-        self._examples = examples
-        self._spent = self._steps = 0
+    resolver: Resolver
+    budget: SchemaBudget
+    depth: int
+    text: int
+    examples: bool
+    cuts: list[tuple[str, Why, int]] = field(default_factory=list)
+    spent: int = 0
+    steps: int = 0
 
-    def _cut(self, place: str, why: Why, size: int = 0) -> None:
+    def cut(self, place: str, why: Why, size: int = 0) -> None:
         self.cuts.append((place, why, size))
 
-    def _spend(self, size: int) -> None:
+    def spend(self, size: int) -> None:
         """About what is written. Only the end is measured exactly."""
-        self._spent += size
-        if self._spent > self._budget.bytes:
+        self.spent += size
+        if self.spent > self.budget.bytes:
             raise _OverBudget
 
     def _parts(self, node: Scoped, place: str, within: int = 0) -> Iterator[Scoped]:
         """What a schema refers to, the parts of its `allOf`, itself: the later one wins."""
-        self._steps += 1
-        if self._steps > _STEPS:
+        self.steps += 1
+        if self.steps > _STEPS:
             raise _OverBudget
         while isinstance(node.value, Scoped):
             node = node.value
         schema = node.value
         if not isinstance(schema, dict) or within > _MERGED:
             if not isinstance(schema, bool):
-                self._cut(place, "cycle" if isinstance(schema, dict) else "invalid")
+                self.cut(place, "cycle" if isinstance(schema, dict) else "invalid")
             return
-        reference, parts = schema.get("$ref"), schema.get("allOf")
-        if isinstance(reference, str):
-            target = self._resolver.target(reference, node, place)
-            if target is not None and target.trail[-1] in node.trail:
-                self._cut(place, "cycle")
-                yield target.inner(_outline(target.value))
-            elif target is not None:
-                yield from self._parts(target, place, within + 1)
+        target = node.reference and self.resolver.target(node.reference, node, place)
+        if target and target.trail[-1] in node.trail:
+            self.cut(place, "cycle")
+            yield target.inner(_outline(target.value))
+        elif target:
+            yield from self._parts(target, place, within + 1)
+        parts = schema.get("allOf")
         for part in parts if isinstance(parts, list) else ():
             yield from self._parts(node.inner(part), place, within + 1)
         yield node
@@ -315,41 +310,70 @@ class _Reader:
                     whole["prefixItems"] = [part.inner(each) for each in value]
                 elif key in ("items", "additionalProperties") and isinstance(value, dict) and value:
                     whole[key] = part.inner(value)
-                elif key == "additionalProperties" and isinstance(value, bool):
-                    whole[key] = value
                 elif key == "type" and key in whole:
                     names, others = _type_names(value), _type_names(whole[key])
                     whole[key] = [n for n in names if n in others] or value
-                elif key in _SIMPLE:
+                elif key in _SIMPLE or (key == "additionalProperties" and isinstance(value, bool)):
                     whole[key] = value
         return whole
 
-    def read(self, node: Scoped, place: str, depth: int, nesting: int) -> JsonObject:
+    def read(self, node: Scoped, place: str, depth: int = 0, nesting: int = 0) -> JsonObject:
         """`depth`: properties around it. `nesting`: schemas of all kinds around it."""
         return self._written(self.flat(node, place), place, depth, nesting)
 
     def _written(self, own: dict[str, Any], place: str, depth: int, nesting: int) -> JsonObject:
-        types = _types(own, lambda: self._cut(f"{place}.type", "invalid"))
-        out: JsonObject = {"type": types[0] if len(types) == 1 else types} if types else {}
+        types = _types(own)
+        if not types and not _is_open(own.get("type")):
+            self.cut(f"{place}.type", "invalid")
+        out = _typed(types)
         text = sentence(own.get("description"))
         if not text and " " in (title := sentence(own.get("title"))):
             text = "" if _letters(title) == _letters(place.rpartition(".")[2]) else title
-        short = shortened(text, self._text)
-        if short != text:
-            self._cut(f"{place}.description", "text", len(text) - len(short))
-        if short:
+        if short := shortened(text, self.text):
             out["description"] = short
+        if short != text:
+            self.cut(f"{place}.description", "text", len(text) - len(short))
         out |= self._values(own, types, place)
-        self._spend(16 * len(out) + len(short) + 2)
-        for name in _DROPPED & own.keys():
-            self._cut(f"{place}.{name}", "invalid")
+        self.spend(16 * len(out) + len(short) + 2)
+        for name in _DROPPED:
+            if name in own:
+                self.cut(f"{place}.{name}", "invalid")
+        too_deep = nesting >= _NESTING
         if not types or "object" in types:
-            self._object(own, out, place, depth, nesting)
-        if not types or "array" in types:
-            self._items(own, out, place, depth, nesting)
+            if not too_deep and depth < self.depth:
+                self._object(own, out, place, depth, nesting)
+            elif own.get("properties") or isinstance(own.get("additionalProperties"), Scoped):
+                self.cut(place, "depth")
+        items, first = own.get("items"), own.get("prefixItems", [])
+        if types and "array" not in types:
+            items, first = None, []
+        if too_deep and (items or first):
+            self.cut(f"{place}.items", "depth")
+            items, first = None, []
+        if items:
+            out["items"] = self.read(items, f"{place}.items", depth, nesting + 1)
+        if len(first) > _VARIANTS:
+            self.cut(f"{place}.prefixItems", "bytes")
+        if first:
+            out["prefixItems"] = [
+                self.read(each, f"{place}.prefixItems.{n}", depth, nesting + 1)
+                for n, each in enumerate(first[:_VARIANTS])
+            ]
         for number, group in enumerate(own.get("groups", ())):
             inside = f"{place}.anyOf" if number == 0 else f"{place}.anyOf.{number}"
-            self._alternatives(own, group, out, inside, depth, nesting)
+            if too_deep:
+                self.cut(inside, "depth")
+            elif len(group) > _VARIANTS:  # they become their types
+                self.cut(inside, "enum")
+                kinds = [_types(self.flat(each, inside)) for each in group[:100]]
+                if "type" not in out and all(kinds) and len(group) <= 100:
+                    out |= _typed(list(dict.fromkeys(name for each in kinds for name in each)))
+            else:  # both as `anyOf`: what is cut from alternatives may overlap
+                variants = [
+                    self.read(each, f"{inside}.{n}", depth, nesting + 1)
+                    for n, each in enumerate(group)
+                ]
+                _add_variants(out, [*variants, *([{"type": "null"}] if _nullable(own) else [])])
         return out
 
     def _values(self, own: dict[str, Any], types: list[str], place: str) -> JsonObject:
@@ -368,18 +392,18 @@ class _Reader:
             if value is None or value is False or (kind and types and kind not in types):
                 continue
             if legal(value):
-                found[name] = int(value) if name in _COUNTS else value
+                found[name] = int(value) if legal is _is_count else value
             else:
-                self._cut(f"{place}.{name}", "invalid")
+                self.cut(f"{place}.{name}", "invalid")
         told, several = [own["example"]] if "example" in own else [], own.get("examples")
         told += several[:_EXAMPLES] if isinstance(several, list) else []
         if defaults := _fitting([own["default"]] if "default" in own else [], types, _EXAMPLE):
             found["default"] = defaults[0][1]
         if examples := dict(_fitting(told, types, _EXAMPLE)):
-            if self._examples:
+            if self.examples:
                 found["examples"] = list(examples.values())[:_EXAMPLES]
             else:
-                self._cut(f"{place}.examples", "bytes")
+                self.cut(f"{place}.examples", "bytes")
         return found
 
     def _choices(self, own: dict[str, Any], types: list[str], place: str) -> list[Any]:
@@ -390,11 +414,11 @@ class _Reader:
         fitting = _fitting(given[: CHOICES * 4], types, _CHOICE)
         lost, legal = len(given[: CHOICES * 4]) > len(fitting), dict(fitting)
         if lost:
-            self._cut(f"{place}.enum", "invalid")
+            self.cut(f"{place}.enum", "invalid")
         if many := len(legal) > CHOICES or len(given) > CHOICES * 4:
             size = sum(map(len, list(legal)[CHOICES:])) + 10 * (len(given) - len(legal))
-            self._cut(f"{place}.enum", "enum", 0 if self._budget.response else size)
-        if (lost or many) and self._budget.response:
+            self.cut(f"{place}.enum", "enum", 0 if self.budget.response else size)
+        if (lost or many) and self.budget.response:
             return []
         kept = list(legal.values())[:CHOICES]
         return [*kept, None] if kept and _nullable(own) and None not in kept else kept
@@ -402,112 +426,60 @@ class _Reader:
     def _object(
         self, own: dict[str, Any], out: JsonObject, place: str, depth: int, nesting: int
     ) -> None:
-        named: dict[Any, Scoped] = own.get("properties", {})
-        extra, required = own.get("additionalProperties"), own.get("required", [])
-        if nesting >= _NESTING or depth >= self._depth:
-            if named or isinstance(extra, Scoped):
-                self._cut(place, "depth")
-            return
-        if named:
-            out["properties"], required = self._named(named, required, place, depth, nesting)
+        """Its properties, and which are required: draft 3 marks that on the property."""
+        hidden = "writeOnly" if self.budget.response else "readOnly"
+        required, properties = own.get("required", []), dict[str, Any]()
+        needed = set(required)
+        for name, child in own.get("properties", {}).items():
+            if not isinstance(name, str) or not 0 < len(name) <= _NAME or legible(name) != name:
+                self.cut(f"{place}.{str(name)[:_NAME]}", "invalid")
+                continue
+            inside = f"{place}.{name}"
+            inner = self.flat(child, inside)
+            if inner.get(hidden) is True:
+                continue
+            self.spend(len(name.encode()) + 4)
+            properties[name] = self._written(inner, inside, depth + 1, nesting + 1)
+            if isinstance(child.value, dict) and child.value.get("required") is True:
+                needed.add(name)
+        if own.get("properties"):
+            out["properties"], required = (
+                properties,
+                [name for name in properties if name in needed],
+            )
         if required:
             out["required"] = [name for name in required if legible(name) == name]
-            self._spend(sum(map(len, required)) + 12)
+            self.spend(sum(map(len, required)) + 12)
+        extra = own.get("additionalProperties")
         if isinstance(extra, Scoped):
             out["additionalProperties"] = self.read(extra, f"{place}.*", depth + 1, nesting + 1)
         elif extra is False and "patternProperties" not in own:
             out["additionalProperties"] = False
 
-    def _named(
-        self, named: dict[Any, Scoped], required: list[str], place: str, depth: int, nesting: int
-    ) -> tuple[JsonObject, list[str]]:
-        """Schemas of properties, and which are required. Draft 3 marks that on the property."""
-        hidden = "writeOnly" if self._budget.response else "readOnly"
-        properties: JsonObject = {}
-        needed = set(required)
-        for name, child in named.items():
-            if not isinstance(name, str) or not 0 < len(name) <= _NAME or legible(name) != name:
-                self._cut(f"{place}.{str(name)[:_NAME]}", "invalid")
-                continue
-            inside = f"{place}.{name}"
-            own = self.flat(child, inside)
-            if own.get(hidden) is True:
-                continue
-            self._spend(len(name.encode()) + 4)
-            properties[name] = self._written(own, inside, depth + 1, nesting + 1)
-            if isinstance(child.value, dict) and child.value.get("required") is True:
-                needed.add(name)
-        return properties, [name for name in properties if name in needed]
-
-    def _items(
-        self, own: dict[str, Any], out: JsonObject, place: str, depth: int, nesting: int
-    ) -> None:
-        items, first = own.get("items"), own.get("prefixItems", [])
-        if nesting >= _NESTING:
-            if items or first:
-                self._cut(f"{place}.items", "depth")
-            return
-        if items:
-            out["items"] = self.read(items, f"{place}.items", depth, nesting + 1)
-        if len(first) > _VARIANTS:
-            self._cut(f"{place}.prefixItems", "bytes")
-        if first:
-            out["prefixItems"] = [
-                self.read(each, f"{place}.prefixItems.{n}", depth, nesting + 1)
-                for n, each in enumerate(first[:_VARIANTS])
-            ]
-
-    def _alternatives(
-        self,
-        own: dict[str, Any],
-        group: list[Scoped],
-        out: JsonObject,
-        place: str,
-        depth: int,
-        nesting: int,
-    ) -> None:
-        """`anyOf` and `oneOf`, both as `anyOf`: what is cut from alternatives may overlap."""
-        if nesting >= _NESTING:
-            self._cut(place, "depth")
-            return
-        if len(group) > _VARIANTS:
-            self._cut(place, "enum")
-            kinds = [_types(self.flat(each, place), lambda: None) for each in group[:100]]
-            if "type" not in out and all(kinds) and len(group) <= 100:
-                names = list(dict.fromkeys(name for each in kinds for name in each))
-                out["type"] = names[0] if len(names) == 1 else names
-            return
-        variants = [
-            self.read(each, f"{place}.{n}", depth, nesting + 1) for n, each in enumerate(group)
-        ]
-        if _nullable(own):
-            variants.append({"type": "null"})
-        add_variants(out, variants)
-
     def first_properties(self, node: Scoped, place: str) -> JsonObject:
         """As many properties as fit, each without its parts, those that are required first."""
-        self._cut(place, "bytes")
+        self.cut(place, "bytes")
         try:
             own = self.flat(node, place)
         except _OverBudget:
             return {}
         named, required = own.get("properties", {}), own.get("required", [])
         kept: JsonObject = {}
-        room = self._budget.bytes - 200
+        room = self.budget.bytes - 200
         for name in sorted(list(named)[:_STEPS], key=lambda n: n not in required):
-            self._spent = self._steps = 0
+            self.spent = self.steps = 0
             try:
-                found, _ = self._named({name: named[name]}, [], place, 0, 0)
+                whole = self._written({"properties": {name: named[name]}}, place, 0, 0)
             except _OverBudget:
-                found = {}
+                whole = {}
+            found = whole.get("properties", {})
             size = 2 * len(canonical(found).encode())  # its name may stand in `required` too
             if found and size <= room:
                 room -= size
                 kept |= found
             else:
-                self._cut(f"{place}.{str(name)[:_NAME]}", "bytes")
-        types = _types({**own, "properties": kept}, lambda: None)
-        out: JsonObject = {"type": types[0] if len(types) == 1 else types} if types else {}
+                self.cut(f"{place}.{str(name)[:_NAME]}", "bytes")
+        out = _typed(_types({**own, "properties": kept}))
         if kept:
             out["properties"] = {name: kept[name] for name in named if name in kept}
         if needed := [name for name in required if name in kept]:
@@ -515,15 +487,15 @@ class _Reader:
         return out
 
 
-def add_variants(out: JsonObject, variants: list[JsonObject]) -> None:
+def _add_variants(out: JsonObject, variants: list[JsonObject]) -> None:
     """Alternatives as briefly as they can be said."""
     different = list({canonical(v): v for v in variants}.values())
     if not all(different):  # one of them allows everything
         return
     if all(v.keys() == {"type"} for v in different) and "type" not in out:
         kinds = [v["type"] for v in different]
-        names = list(dict.fromkeys(n for k in kinds for n in (k if isinstance(k, list) else [k])))
-        out["type"] = names[0] if len(names) == 1 else names
+        names = (n for k in kinds for n in (k if isinstance(k, list) else [k]))
+        out |= _typed(list(dict.fromkeys(names)))
         return
     others = [v for v in different if v != {"type": "null"}]
     if len(others) == 1 and not (others[0].keys() - {"description"}) & out.keys():
@@ -554,25 +526,16 @@ _OTHER_NAMES = {
 }
 _TYPES = {other: name for name, words in _OTHER_NAMES.items() for other in (name, *words.split())}
 _ANY = {"any", "mixed", "unknown", "", "anything", "*"}
-_SIGNED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-_NUMBERS = (*_SIGNED, "multipleOf")
-_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 # fmt: off
-_DROPPED = frozenset((
+_DROPPED = (
     "not", "if", "contains", "propertyNames", "patternProperties", "dependencies",
     "dependentSchemas", "dependentRequired", "unevaluatedProperties", "$dynamicRef",
-))
+)
 # fmt: on
 """Rules that models seldom keep and few endpoints accept; leaving one out allows more values."""
-_SIMPLE = _DROPPED.union(
-    ("type", "title", "description", "nullable", "x-nullable", "readOnly", "writeOnly", "enum"),
-    ("const", "default", "example", "examples", "format", "pattern", "uniqueItems", "deprecated"),
-    (*_NUMBERS, *_COUNTS),
-)
 CHOICES = 64
 _CHOICE, _EXAMPLE, _PATTERN = 300, 200, 200  # characters
 _EXAMPLES = 2
-_PARTS = 60  # values within a default or an example
 _FORMAT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./ -]{0,40}")
 
 
@@ -586,24 +549,29 @@ def _outline(schema: Any) -> JsonObject:
     return found
 
 
+def _typed(types: list[str]) -> JsonObject:
+    return {"type": types[0] if len(types) == 1 else types} if types else {}
+
+
 def _type_names(given: Any) -> list[str]:
     names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
     texts = [n.strip().lower() for n in names if isinstance(n, str) and len(n) < 40]
     return list(dict.fromkeys(_TYPES[t] for t in texts if t in _TYPES))
 
 
-def _types(found: dict[str, Any], complain: Callable[[], None]) -> list[str]:
-    """JSON's names of the types, by their other names too; inferred where none is given."""
-    given = found.get("type")
-    names = _type_names(given)
+def _is_open(given: Any) -> bool:
+    """Whether a type says that any will do, or nothing is said of it."""
     several = given if isinstance(given, list) else [given]
-    anything = any(isinstance(n, str) and n.strip().lower() in _ANY for n in several)
-    if anything and (isinstance(given, list) or not names):
+    return given is None or any(isinstance(n, str) and n.strip().lower() in _ANY for n in several)
+
+
+def _types(found: dict[str, Any]) -> list[str]:
+    """JSON's names of the types, by their other names too; inferred where none is given."""
+    given, choices = found.get("type"), found.get("enum")
+    names = _type_names(given)
+    if isinstance(given, list) and _is_open(given):
         return []
-    if given is not None and not names:
-        complain()
     if given is None:
-        choices = found.get("enum")
         if found.get("properties") or "additionalProperties" in found:
             names = ["object"]
         elif "items" in found or "prefixItems" in found:
@@ -626,58 +594,46 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text.lower()))
 
 
-def _of_type(value: Any, kinds: list[str]) -> Any:
-    """`1` among the choices of a text is "1", and "1" among those of a number is 1."""
-    if "string" in kinds and len(kinds) <= 2 and isinstance(value, bool | int | float):
-        return json.dumps(value)
-    if isinstance(value, str) and kinds and "string" not in kinds and len(value) < 20:
-        try:
-            return json.loads(value.lower(), parse_constant=str)
-        except ValueError:
-            return value
-    return value
-
-
-def _fits(value: Any, kinds: list[str]) -> bool:
-    if not kinds:
-        return True
-    if isinstance(value, float) and value.is_integer() and "integer" in kinds:
-        return True
-    name = _kind(value)
-    return name in kinds or (name == "integer" and "number" in kinds)
-
-
-def small(value: Any, limit: int, most: int = _PARTS) -> tuple[str, Any]:
+def small(value: Any, limit: int) -> tuple[str, Any]:
     """A value as JSON text and as that text reads; empty text if it is no JSON or too long.
 
     What is large is not written out to find that it is: aliases of YAML can multiply.
     """
     if isinstance(value, str):
         return (value, value) if len(value) <= limit and legible(value) == value else ("", None)
-    stack, parts = [value], 0
-    while stack:
-        part = stack.pop()
-        parts += 1
-        if parts > most or (isinstance(part, str) and len(part) > limit):
-            return "", None
-        if isinstance(part, dict):
-            stack.extend(islice(part.values(), most + 1))
-            if len(part) > most or not all(isinstance(key, str) for key in part):
-                return "", None
-        elif isinstance(part, list):
-            stack.extend(part[: most + 1])
+    text = ""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        for part in json.JSONEncoder(ensure_ascii=False, allow_nan=False).iterencode(value):
+            text += part
+            if len(text) > limit:
+                return "", None
         text.encode()
+        return text, json.loads(text)
     except (TypeError, ValueError, RecursionError):
         return "", None
-    return (text, json.loads(text)) if len(text) <= limit else ("", None)
 
 
 def _fitting(values: list[Any], kinds: list[str], limit: int) -> list[tuple[str, Any]]:
-    """Those values, as JSON text and as they read, that are small and of the type."""
-    told = (small(_of_type(value, kinds), limit) for value in values)
-    return [(text, value) for text, value in told if text and _fits(value, kinds)]
+    """Those values, as JSON text and as they read, that are small and of the type.
+
+    `1` among the choices of a text is "1", and "1" among those of a number is 1.
+    """
+    found = []
+    for value in values:
+        if "string" in kinds and len(kinds) <= 2 and isinstance(value, bool | int | float):
+            value = json.dumps(value)
+        elif isinstance(value, str) and kinds and "string" not in kinds and len(value) < 20:
+            try:
+                value = json.loads(value.lower(), parse_constant=str)
+            except ValueError:
+                continue
+        text, read = small(value, limit)
+        also = kind = _kind(read)
+        if kind == "integer" or (kind == "number" and read.is_integer()):
+            also = "number" if kind == "integer" else "integer"
+        if text and (not kinds or kind in kinds or also in kinds):
+            found.append((text, read))
+    return found
 
 
 def _is_number(value: Any) -> bool:
@@ -686,10 +642,14 @@ def _is_number(value: Any) -> bool:
     return abs(value) < 2**63 if isinstance(value, int) else math.isfinite(value)
 
 
+def _is_count(value: Any) -> bool:
+    return _is_number(value) and value >= 0 and bool(value == int(value))
+
+
 @lru_cache(maxsize=4096)
-def _compiles(pattern: str) -> bool:
+def _compiles(pattern: Any) -> bool:
     """A pattern of another dialect of regular expressions may mean something else or nothing."""
-    if len(pattern) > _PATTERN or legible(pattern) != pattern:
+    if not isinstance(pattern, str) or len(pattern) > _PATTERN or legible(pattern) != pattern:
         return False
     try:
         with warnings.catch_warnings():
@@ -700,15 +660,22 @@ def _compiles(pattern: str) -> bool:
     return True
 
 
-_COUNTED: Callable[[Any], bool] = lambda v: _is_number(v) and v >= 0 and v == int(v)  # noqa: E731
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _LEGAL: dict[str, tuple[str, Callable[[Any], bool]]] = {  # keyword: type it is for, what is legal
     "format": ("", lambda v: isinstance(v, str) and bool(_FORMAT.fullmatch(v))),
     "pattern": ("string", lambda v: isinstance(v, str) and _compiles(v)),
-    **dict.fromkeys(_SIGNED, ("", _is_number)),
+    **dict.fromkeys(_BOUNDS, ("", _is_number)),
     "multipleOf": ("", lambda v: _is_number(v) and v > 0),
-    **dict.fromkeys(_COUNTS, ("", _COUNTED)),
+    **dict.fromkeys(_COUNTS, ("", _is_count)),
     "uniqueItems": ("array", lambda v: v is True),
     "deprecated": ("", lambda v: v is True),
+}
+_SIMPLE = {
+    *("type", "title", "description", "nullable", "x-nullable", "readOnly", "writeOnly"),
+    *("enum", "const", "default", "example", "examples"),
+    *_LEGAL,
+    *_DROPPED,
 }
 
 # Schemas told from values
@@ -716,6 +683,13 @@ _LEGAL: dict[str, tuple[str, Callable[[Any], bool]]] = {  # keyword: type it is 
 _EXAMPLE_DEPTH = 5
 _WIDTH = 60  # keys of an object, items of a list, that are looked at
 _KEY = re.compile(r"[A-Za-z_$@][\w$@.-]{0,63}")
+_KINDS = {bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
+
+
+def _kind(value: Any) -> str:
+    """The type of a JSON value; anything else is shown as text."""
+    known = (name for kind, name in _KINDS.items() if isinstance(value, kind))
+    return next(known, "null" if value is None else "string")
 
 
 def schema_of(values: Iterable[Any], depth: int = 0) -> JsonObject:
@@ -729,37 +703,15 @@ def schema_of(values: Iterable[Any], depth: int = 0) -> JsonObject:
         kinds = {"number"}
     if not kinds or depth >= _EXAMPLE_DEPTH:
         return {}
-    made: JsonObject = {"type": kinds.pop() if len(kinds) == 1 else sorted(kinds)}
+    made = _typed(sorted(kinds))
     if made["type"] == "object":
-        made |= _example_properties(seen, depth)
+        keys = dict.fromkeys(key for value in seen for key in list(value)[:_WIDTH])
+        if keys and all(_KEY.fullmatch(str(key)) for key in keys):
+            made["properties"] = {
+                str(key): schema_of([one[key] for one in seen if key in one], depth + 1)
+                for key in keys
+            }
     elif made["type"] == "array":
         items = schema_of([item for value in seen for item in value[:_WIDTH]], depth + 1)
         made |= {"items": items} if items else {}
     return made
-
-
-def _kind(value: Any) -> str:
-    for kind, name in _KINDS:
-        if isinstance(value, kind):
-            return name
-    return "null" if value is None else "string"
-
-
-_KINDS = (
-    (bool, "boolean"),
-    (int, "integer"),
-    (float, "number"),
-    (dict, "object"),
-    (list, "array"),
-)
-
-
-def _example_properties(objects: list[dict[str, Any]], depth: int) -> JsonObject:
-    keys = {key: None for value in objects for key in list(value)[:_WIDTH]}
-    if not keys or not all(_KEY.fullmatch(str(key)) for key in keys):
-        return {}
-    found = {
-        str(key): schema_of([value[key] for value in objects if key in value], depth + 1)
-        for key in keys
-    }
-    return {"properties": found}

@@ -12,9 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.formats.files import UNREAD, load
-from toolloom.pipeline.formats.import_log import ImportLog, legible, sentence, shortened
-from toolloom.pipeline.formats.intake import Seen, reference
+from toolloom.pipeline.formats.import_log import (
+    LONGEST_NAME,
+    ImportLog,
+    legible,
+    reference,
+    sentence,
+    shortened,
+)
 from toolloom.pipeline.formats.json_schema import (
     RETURNS,
     Resolver,
@@ -25,15 +30,17 @@ from toolloom.pipeline.formats.json_schema import (
     schema_of,
     small,
 )
+from toolloom.pipeline.formats.rows import UNREAD, load
+from toolloom.pipeline.formats.tools import LONGEST_TEXT
 from toolloom.schemas import Api, ImportFailed, JsonObject, Source
 
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "trace", "query")
 IGNORED_HEADERS = {"accept", "authorization", "content-type"}
 """OpenAPI 3.1, section 4.8.12.1: parameters of these names shall be ignored."""
-_TEXT, _NAME, _SHORT = 1_024, 200, 100
-_EXAMPLE, _PARTS = 20_000, 2_000  # characters and values of an example that is read as a schema
+_SHORT = 100
+_EXAMPLE = 20_000  # characters of an example that is read as a schema
 _MOST = 2_000  # parameters or properties of one operation
-_TOLD = 10  # examples in a note
+_NAMED = 10  # places in a note
 _JSON = re.compile(r"(?:application|text)/(?:[\w.+-]+\+)?json\s*(?:;.*)?", re.I)
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _IN_PATH = re.compile(r"\{([^{}/?]{1,100})\}")
@@ -41,26 +48,19 @@ _IN_PATH = re.compile(r"\{([^{}/?]{1,100})\}")
 
 def fits(document: Any) -> bool:
     """Whether a document says that it is OpenAPI 3 or Swagger 2."""
-    if not isinstance(document, dict):
-        return False
-    return _version(document.get("openapi")).startswith("3") or _is_swagger(document)
+    return isinstance(document, dict) and bool(_version(document))
 
 
-def _is_swagger(document: dict[str, Any]) -> bool:
-    return _version(document.get("swagger")).startswith("2")
-
-
-def _version(given: Any) -> str:
-    return str(given)[:20] if isinstance(given, str | int | float) else ""
+def _version(document: dict[str, Any]) -> str:
+    for key, major in (("openapi", "3"), ("swagger", "2")):
+        version = document.get(key)
+        if isinstance(version, str | int | float) and str(version).startswith(major):
+            return str(version)[:20]
+    return ""
 
 
 def read(
-    source: Path,
-    ledger: ImportLog,
-    *,
-    category: str = "",
-    document: Any = UNREAD,
-    seen: Seen | None = None,
+    source: Path, ledger: ImportLog, *, category: str = "", document: Any = UNREAD
 ) -> Iterator[Api]:
     """The APIs of a description, one for each operation that can be read.
 
@@ -72,19 +72,16 @@ def read(
             f"{source} is no OpenAPI description: it has no key `openapi` of version 3 or "
             "`swagger` of version 2. Name the file that has."
         )
-    ledger.format = "openapi"
-    ledger.version = legible(_version(document.get("openapi")) or _version(document["swagger"]))
-    given = document.get("info")
-    info = given if isinstance(given, dict) else {}
+    ledger.format, ledger.version = "openapi", legible(_version(document))
+    info = _object(document.get("info"))
     filed = info.get("x-apisguru-categories")
     words = sentence(filed[0] if isinstance(filed, list) and filed else "").replace("_", " ")
     tool = shortened(sentence(info.get("title")), _SHORT) or legible(source.stem)
     own = (words[:1].upper() + words[1:])[:_SHORT] or tool
-    terms = info.get("license")
-    terms = terms if isinstance(terms, dict) else {}
+    terms = _object(info.get("license"))
     licence = sentence(terms.get("identifier")) or sentence(terms.get("name"))
     category = shortened(sentence(category), _SHORT) or own
-    description = _Description(Resolver(document, ledger, source), ledger, _is_swagger(document))
+    description = _Description(Resolver(document, ledger, source), ledger)
     for operation in description.operations():
         ledger.read += 1
         name, wanted = description.named(operation)
@@ -97,7 +94,7 @@ def read(
             tool=tool,
             name=name,
             function=ledger.function(wanted, api),
-            description=ledger.shortened(_text(operation.own), _TEXT, api),
+            description=ledger.shortened(_text(operation.own), LONGEST_TEXT, api),
             parameters=arguments(request, ledger=ledger, api=api, resolver=description.resolver),
             returns=description.returns(operation, api),
             collections=tuple(dict.fromkeys(filter(None, told))),
@@ -110,15 +107,18 @@ def read(
             ),
         )
     for what, places in description.remarks.items():
-        more = f" and {len(places) - _TOLD} more" if len(places) > _TOLD else ""
-        ledger.note(f"{what}: {'; '.join(places[:_TOLD])}{more}.")
-    webhooks = document.get("webhooks")
-    if isinstance(webhooks, dict) and webhooks:
+        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+        ledger.note(f"{what}: {'; '.join(places[:_NAMED])}{more}.")
+    if webhooks := _object(document.get("webhooks")):
         ledger.note(
             f"{len(webhooks)} webhooks are left out: the service calls them, nobody else does."
         )
     if not ledger.read:
         ledger.note("The description has no operations.")
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _text(own: dict[str, Any]) -> str:
@@ -134,13 +134,9 @@ class OpenApiOperation:
 
     method: str
     path: str
+    own: dict[str, Any]
     at: Scoped
     shared: Scoped  # the parameters of its path
-
-    @property
-    def own(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.at.value
-        return found
 
     @property
     def called(self) -> str:
@@ -150,55 +146,55 @@ class OpenApiOperation:
 class _Description:
     """What all operations of one description share: references, names, what is said in notes."""
 
-    def __init__(self, resolver: Resolver, ledger: ImportLog, swagger: bool) -> None:
+    def __init__(self, resolver: Resolver, ledger: ImportLog) -> None:
         self.resolver = resolver
         self.remarks: dict[str, list[str]] = defaultdict(list)
         self._ledger = ledger
-        self._swagger = swagger
+        self._swagger = _version(resolver.root.value).startswith("2")
         self._names: set[str] = set()
 
-    def _settled(self, node: Scoped, value: Any, place: str) -> Scoped:
-        return self.resolver.settled(node.inner(value), place)
+    def _settled(self, node: Scoped, value: Any, place: str) -> tuple[Scoped, dict[str, Any]]:
+        """A part of a node behind its references, and the object that it is, or an empty one."""
+        found = self.resolver.settled(node.inner(value), place)
+        return found, _object(found.value)
+
+    def _remark(self, what: str, where: str) -> None:
+        self.remarks[what].append(legible(where[:200]))
 
     def operations(self) -> Iterator[OpenApiOperation]:
         root = self.resolver.root
-        paths = self._settled(root, root.value.get("paths"), "paths")
-        if not isinstance(paths.value, dict):
-            if paths.value is not None:
-                self._ledger.note("`paths` is no object, so there are no operations in it.")
-            return
-        for path, given in paths.value.items():
+        paths, items = self._settled(root, root.value.get("paths"), "paths")
+        if paths.value is not items and paths.value is not None:
+            self._ledger.note("`paths` is no object, so there are no operations in it.")
+        for path, given in items.items():
             if path.startswith("x-"):
                 continue
-            item = self._settled(paths, given, path)
-            if not isinstance(item.value, dict):
+            item, whole = self._settled(paths, given, path)
+            if item.value is not whole:
                 why = "This path's item is no object, or a reference to nothing."
                 self._ledger.refuse(legible(path), why)
                 continue
-            beside = given if given is not item.value else {}
-            whole = {**item.value, **{k: v for k, v in beside.items() if k != "$ref"}}
-            found = {key.lower(): value for key, value in whole.items() if isinstance(key, str)}
-            more = whole.get("additionalOperations")  # OpenAPI 3.2
-            found |= more if isinstance(more, dict) else {}
-            for method, own in found.items():
-                if method in METHODS or (isinstance(more, dict) and method in more):
-                    at = self._settled(item, own, f"{method.upper()} {path}")
-                    if isinstance(at.value, dict):
+            if given is not whole:
+                whole = {**whole, **{k: v for k, v in given.items() if k != "$ref"}}
+            more = _object(whole.get("additionalOperations"))  # OpenAPI 3.2
+            for key, value in {**whole, **more}.items():
+                method = key if key in more else key.lower() if isinstance(key, str) else ""
+                if method in METHODS or method in more:
+                    at, own = self._settled(item, value, f"{method.upper()} {path}")
+                    if at.value is own:
                         shared = item.inner(whole.get("parameters"))
-                        yield OpenApiOperation(method, path, at, shared)
+                        yield OpenApiOperation(method, path, own, at, shared)
                     else:
                         called = legible(f"{method.upper()} {path}")
                         self._ledger.refuse(called, "It is no object with a description.")
 
     def named(self, operation: OpenApiOperation) -> tuple[str, str]:
         """Its name and the function name to try: from the operationId if it has one of its own."""
-        given = operation.own.get("operationId")
-        name = " ".join(legible(given).split()) if isinstance(given, str) else ""
-        wanted = name
+        name = wanted = " ".join(legible(_word(operation.own.get("operationId"))).split())
         if name in self._names:
             what = "An operationId stands twice; these are named by method and path"
             self._remark(what, f"`{name[:80]}` of {operation.called}")
-        if not 0 < len(name) <= _NAME or name in self._names:
+        if not 0 < len(name) <= LONGEST_NAME or name in self._names:
             name, number = operation.called, 2
             wanted = f"{operation.method} {legible(operation.path[:300])}"
             while name in self._names:
@@ -206,9 +202,6 @@ class _Description:
                 number += 1
         self._names.add(name)
         return name, wanted
-
-    def _remark(self, what: str, where: str) -> None:
-        self.remarks[what].append(legible(where[:200]))
 
     # What it takes
 
@@ -264,8 +257,7 @@ class _Description:
         own = flattened(schema, self.resolver)
         named = {k: v for k, v in own.get("properties", {}).items() if isinstance(k, str) and k}
         if not named:  # no object, so it is one argument
-            told = schema.value if isinstance(schema.value, dict) else {}
-            told = {**told, "description": text} if text else told
+            told = {**_object(schema.value), **({"description": text} if text else {})}
             add("body", schema.inner(told), "body", needed)
             return whole
         for variant in (v for group in own.get("groups", ()) for v in group[:8]):
@@ -287,30 +279,26 @@ class _Description:
             if isinstance(given, dict):  # as Swagger 2 keeps them under `definitions`
                 given = list(given.values())
             for each in given[:_MOST] if isinstance(given, list) else ():
-                found = self._settled(several, each, operation.called)
-                if isinstance(found.value, dict):
-                    where = _word(found.value.get("in"))
-                    name = "" if where == "body" else _word(found.value.get("name"))
-                    chosen[where, name] = found
+                found, own = self._settled(several, each, operation.called)
+                if found.value is own:
+                    where = _word(own.get("in"))
+                    chosen[where, "" if where == "body" else _word(own.get("name"))] = found
         yield from chosen.values()
 
     def _schema(self, found: Scoped) -> JsonObject:
         """A parameter's schema with what stands beside it: description, example, deprecated."""
         given = found.value
-        inner, content = given.get("schema"), given.get("content")
-        if inner is None and isinstance(content, dict) and content:
-            media = next(iter(content.values()))
-            inner = media.get("schema") if isinstance(media, dict) else None
-        if isinstance(inner, dict):
-            schema = dict(inner)
-        elif self._swagger or inner is None:  # the parameter is its own schema
-            schema = {k: v for k, v in given.items() if k not in ("required", "schema", "content")}
-        else:
-            schema = {}
+        inner = given.get("schema")
+        if inner is None and (content := _object(given.get("content"))):
+            inner = _object(next(iter(content.values()))).get("schema")
+        schema = dict(_object(inner))
+        if self._swagger or inner is None:  # the parameter is its own schema
+            own = {k: v for k, v in given.items() if k not in ("required", "schema", "content")}
+            schema = schema or own
         for key in ("description", "example"):
             if isinstance(given.get(key), str | int | float) and given[key] != "":
                 schema[key] = given[key]
-        if (example := self._example(found, "example", "examples")) is not None:
+        if (example := self._example(found)) is not None:
             schema.setdefault("example", example)
         if given.get("deprecated") is True:
             schema["deprecated"] = True
@@ -318,42 +306,34 @@ class _Description:
 
     def _body(self, operation: OpenApiOperation) -> tuple[Scoped, str, bool] | None:
         """Schema, description and whether it is needed. Most sources that say nothing need it."""
-        found = self._settled(operation.at, operation.own.get("requestBody"), operation.called)
-        if not isinstance(found.value, dict):
-            return None
-        _, media = preferred(found.value.get("content"))
+        given = operation.own.get("requestBody")
+        found, body = self._settled(operation.at, given, operation.called)
+        _, media = preferred(body.get("content"))
         if media is None:
             return None
-        told = self._settled(found, media, operation.called)
-        schema = told.value.get("schema") if isinstance(told.value, dict) else None
-        needed = found.value.get("required") is not False
-        return told.inner(schema), _word(found.value.get("description")), needed
+        told, own = self._settled(found, media, operation.called)
+        needed = body.get("required") is not False
+        return told.inner(own.get("schema")), _word(body.get("description")), needed
 
     # What it gives
 
     def returns(self, operation: OpenApiOperation, api: str) -> JsonObject | None:
         """The JSON that success brings, by the first response that has a schema or an example."""
-        found = self._settled(operation.at, operation.own.get("responses"), operation.called)
-        responses = found.value if isinstance(found.value, dict) else {}
+        called = operation.called
+        found, responses = self._settled(operation.at, operation.own.get("responses"), called)
         codes = sorted(c for c in responses if len(c) == 3 and c.startswith("2"))
         for code in [*codes, "default"]:
-            told = self._settled(found, responses.get(code), operation.called)
-            if not isinstance(told.value, dict):
-                continue
+            told, own = self._settled(found, responses.get(code), called)
             if self._swagger:
-                schema, (name, example) = (
-                    told.value.get("schema"),
-                    preferred(told.value.get("examples")),
-                )
+                name, example = preferred(own.get("examples"))
                 example = example if is_json(name) else None
             else:
-                name, media = preferred(told.value.get("content"))
-                told = self._settled(told, media if is_json(name) else None, operation.called)
-                schema = told.value.get("schema") if isinstance(told.value, dict) else None
-                example = self._example(told, "example", "examples")
-            node = told.inner(schema) if isinstance(schema, dict) and schema else None
+                name, media = preferred(own.get("content"))
+                told, own = self._settled(told, media if is_json(name) else None, called)
+                example = self._example(told)
+            node = told.inner(own["schema"]) if _object(own.get("schema")) else None
             if node is None and example is not None:
-                text, value = small(example, _EXAMPLE, _PARTS)
+                text, value = small(example, _EXAMPLE)
                 node = told.inner(schema_of([value])) if text else None
             if node is not None:
                 options: dict[str, Any] = {"place": "returns", "budget": RETURNS}
@@ -361,14 +341,13 @@ class _Description:
                 return plain(node, ledger=ledger, api=api, resolver=resolver, **options) or None
         return None
 
-    def _example(self, found: Scoped, one: str, several: str) -> Any:
+    def _example(self, found: Scoped) -> Any:
         """The example, or the first of several."""
-        given = found.value if isinstance(found.value, dict) else {}
-        many = given.get(several)
-        if one in given or not isinstance(many, dict) or not many:
-            return given.get(one)
-        first = self._settled(found, next(iter(many.values())), "examples").value
-        return first.get("value") if isinstance(first, dict) else None
+        given = _object(found.value)
+        many = _object(given.get("examples"))
+        if "example" in given or not many:
+            return given.get("example")
+        return self._settled(found, next(iter(many.values())), "examples")[1].get("value")
 
 
 def _word(value: Any) -> str:

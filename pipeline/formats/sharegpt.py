@@ -30,9 +30,7 @@ from toolloom.pipeline.formats.base import (
     turns,
     words_beside_calls,
 )
-from toolloom.pipeline.formats.files import ForeignRow
-from toolloom.pipeline.formats.intake import line
-from toolloom.pipeline.formats.reading import (
+from toolloom.pipeline.formats.conversation import (
     Conversation,
     Reading,
     RowCall,
@@ -41,6 +39,8 @@ from toolloom.pipeline.formats.reading import (
     tagged,
     turns_in,
 )
+from toolloom.pipeline.formats.import_log import line
+from toolloom.pipeline.formats.rows import ForeignRow
 from toolloom.schemas import JsonObject, Message, Reason, Sample
 
 _COLUMNS = ("conversations", "messages", "conversation")
@@ -72,26 +72,27 @@ def conversation_row(value: JsonObject, row: ForeignRow) -> Reading:
     column = next((key for key in _COLUMNS if value.get(key) is not None), None)
     if column is None:
         return refused(row, f"it has no column `{'`, `'.join(_COLUMNS)}`")
-    said = turns_in(value[column])
-    if isinstance(said, str):
-        return refused(row, f"its `{column}`: {said}")
+    turned = turns_in(value[column])
+    if isinstance(turned, str):
+        return refused(row, f"its `{column}`: {turned}")
     if isinstance(chosen := opened(value.get("chosen"))[0], dict):
-        said = [*said, chosen]
+        turned = [*turned, chosen]
     taken = Conversation("openai", row)
     taken.fields(value, _KNOWN)
-    spoken = [_speaker(turn) for turn in said]
-    if value.get("system") and spoken[0][0] == "system":  # LLaMA-Factory: the turn wins
+    said = [_speaker(turn) for turn in turned]
+    if value.get("system") and said[0][0] == "system":  # LLaMA-Factory: the turn wins
         taken.note("field `system`: there is a system turn")
     elif value.get("system"):
-        spoken.insert(0, ("system", "system", value["system"]))
-    if spoken[0][0] != "system" or not _listed_tools(taken, spoken[0][2]):
+        said.insert(0, ("system", "system", value["system"]))
+    if said[0][0] != "system" or not _listed_tools(taken, said[0][2]):
         taken.offer(value.get("tools"))
-    for who, role, words in spoken:
+    for who, role, words in said:
         answered = tagged(words, "tool_response")[1] if isinstance(words, str) else []
         if who == "function":
             who = "call" if calls_in(taken, words) else "result"
         if answered and who in ("result", "user"):
-            _results(taken, answered)
+            for block in answered:
+                _answer(taken, block.strip())
         elif who == "result":
             taken.results(words)
         elif who == "system":
@@ -129,24 +130,18 @@ def _bare_calls(taken: Conversation, said: Any) -> None:
     if not found:
         detail = "a turn of calls that is no JSON of a name and arguments"
         taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
-    elif how := taken.mended(rest)[1]:
-        taken.note(f"calls: text that {how}")
 
 
 def calls_in(taken: Conversation, said: Any) -> list[RowCall]:
     """The calls of a JSON object or list with a name and arguments each; none if one has none."""
-    value = taken.mended(said)[0]
+    value, how = taken.mended(said)
     found = []
     for entry in value if isinstance(value, list) else [value]:
-        entry = opened(entry)[0]
-        inner = entry.get("function", entry) if isinstance(entry, dict) else None
-        if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
+        call = RowCall.of(opened(entry)[0], bare=True)
+        if call is None:
             return []
-        if not {"arguments", "parameters"} & inner.keys():
-            return []
-        given = entry.get("id")
-        asked = inner.get("arguments", inner.get("parameters"))
-        found.append(RowCall(inner["name"], asked, given if isinstance(given, str) else ""))
+        found.append(call)
+    taken.noted((found, how), "calls: text that")
     return found
 
 
@@ -160,9 +155,7 @@ def _listed_tools(taken: Conversation, system: Any) -> bool:
             found = [opened(part) for part in value.splitlines() if part.strip()]
             tools, how = [tool for tool, _ in found], next((h for _, h in found if h), "")
         if tools and all(isinstance(tool, dict) for tool in tools):
-            if how:
-                taken.note(f"tools: the list {how}")
-            taken.offer(tools)
+            taken.offer(taken.noted((tools, how), "tools: the list"))
             return True
     if any(block.strip() for block in inside):
         taken.note("tools: the list in <tools>, which cannot be read")
@@ -180,22 +173,17 @@ def _tagged_calls(taken: Conversation, said: str) -> None:
         if not found:
             words += f"<tool_call>{block}</tool_call>"
             wrong.append(f"a <tool_call> that is no call: {shown(block.strip())}")
-        elif how := taken.mended(block.strip())[1]:
-            taken.note(f"calls: text that {how}")
     taken.assistant(words, made)
     for detail in wrong:
         taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
 
 
-def _results(taken: Conversation, answered: list[str]) -> None:
-    for block in answered:
-        value, how = opened(block.strip())
-        if how:
-            taken.note(f"results: text that {how}")
-        if isinstance(value, dict) and "content" in value and {"name", "tool_call_id"} & {*value}:
-            taken.result(value["content"], value.get("tool_call_id"), value.get("name"))
-        else:
-            taken.result(value)
+def _answer(taken: Conversation, block: str) -> None:
+    value = taken.noted(opened(block), "results: text that")
+    if isinstance(value, dict) and "content" in value and {"name", "tool_call_id"} & {*value}:
+        taken.result(value["content"], value.get("tool_call_id"), value.get("name"))
+    else:
+        taken.result(value)
 
 
 SPEAKERS = {"user": "human", "assistant": "gpt", "tool": "tool"}

@@ -34,11 +34,11 @@ from toolloom.pipeline.formats.base import (
     system_of,
     words_beside_calls,
 )
-from toolloom.pipeline.formats.files import UNREAD, ForeignRow, files, foreign_rows, rows
-from toolloom.pipeline.formats.import_log import LONGEST, ImportLog
-from toolloom.pipeline.formats.intake import ApiBuilder, Seen, line, reference, text
+from toolloom.pipeline.formats.conversation import excess, opened, turns_in
+from toolloom.pipeline.formats.import_log import LONGEST, ImportLog, line, reference, text
 from toolloom.pipeline.formats.json_schema import schema_of
-from toolloom.pipeline.formats.reading import excess, opened, turns_in
+from toolloom.pipeline.formats.rows import UNREAD, ForeignRow, files, foreign_rows, rows
+from toolloom.pipeline.formats.tools import first, to_api
 from toolloom.schemas import (
     Api,
     JsonObject,
@@ -48,6 +48,7 @@ from toolloom.schemas import (
     Rejected,
     Sample,
     Seed,
+    Source,
     SplitPlan,
     Step,
     StoreError,
@@ -81,63 +82,51 @@ def fits(document: Any) -> bool:
 
 
 def read(
-    source: Path,
-    ledger: ImportLog,
-    *,
-    category: str = "",
-    document: Any = UNREAD,
-    seen: Seen | None = None,
+    source: Path, ledger: ImportLog, *, category: str = "", document: Any = UNREAD
 ) -> Iterator[Api]:
     """The APIs of a file, each once. `document`: its content, if it was loaded before."""
     ledger.format = "toolbench"
-    intake = ApiBuilder(ledger, "toolbench", reference(source), seen)
     filed = source.parent.name if source.parent.parent.name == "tools" else ""
+    known = Source(kind="toolbench", reference=reference(source))
     for place, row in rows(source, ledger, document):
-        for entry in row if isinstance(row, list) else [row]:
-            yield from _row(entry, place, intake, category, filed)
-    intake.close()
+        for each in row if isinstance(row, list) else [row]:
+            if not isinstance(each, dict) or not isinstance(each.get("api_list"), list):
+                query = line(each.get("query_id")) if isinstance(each, dict) else ""
+                ledger.refuse(f"{place} {query}".strip(), "It has no list of APIs.")
+                continue
+            for entry in each["api_list"]:
+                if isinstance(entry, dict):
+                    yield from _api({**each, **entry}, known, ledger, category, filed)
+                else:
+                    ledger.refuse(place, "An entry of its list of APIs is no object.")
 
 
-def _row(row: Any, place: str, intake: ApiBuilder, category: str, filed: str) -> Iterator[Api]:
-    """The APIs of a query or of a tool. `filed`: the category its folder stands for."""
-    if not isinstance(row, dict) or not isinstance(row.get("api_list"), list):
-        query = line(row.get("query_id")) if isinstance(row, dict) else ""
-        return intake.refuse(f"{place} {query}".strip(), "It has no list of APIs.")
-    for entry in row["api_list"]:
-        if isinstance(entry, dict):
-            yield from _api({**row, **entry}, intake, category, filed)
-        else:
-            intake.refuse(place, "An entry of its list of APIs is no object.")
-    return None
-
-
-def _api(entry: dict[str, Any], intake: ApiBuilder, category: str, filed: str) -> Iterator[Api]:
-    """An API. `entry`: its document on top of its tool's."""
+def _api(
+    entry: JsonObject, source: Source, ledger: ImportLog, category: str, filed: str
+) -> Iterator[Api]:
+    """An API. `entry`: its document on top of its tool's; `filed`: its folder's category."""
     tool = line(entry.get("tool_name"))
     name = line(entry["api_name"] if "api_name" in entry else entry.get("name"))
     described = any(key in entry for key in ("required_parameters", "optional_parameters"))
     if name and not described:
-        return intake.refuse(f"{tool}/{name}", "Only its name is given, without its parameters.")
+        return ledger.refuse(f"{tool}/{name}", "Only its name is given, without its parameters.")
     standard = line(entry.get("standardized_name")) or standardised(tool)
     parameters, lost = _parameters(entry)
-    for api in intake.api(
+    for api in to_api(
+        ledger,
+        source,
         category=category or line(entry.get("category_name")) or filed,
         tool=tool,
         name=name,
-        description=_first(entry, "api_description", "description"),
+        description=first(entry, "api_description", "description") or "",
         parameters=parameters,
         returns=_returns(entry),
         wanted=f"{renamed(standardised(name))}_for_{standard}"[-LONGEST:],
-        operation=name,
     ):
         for place in lost:
-            intake.ledger.cut(api.id, place, "invalid")
+            ledger.cut(api.id, place, "invalid")
         yield api
     return None
-
-
-def _first(entry: dict[str, Any], *keys: str) -> Any:
-    return next((entry[key] for key in keys if entry.get(key) is not None), "")
 
 
 def _parameters(entry: dict[str, Any]) -> tuple[JsonObject, list[str]]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from support import conversations
 from toolloom.pipeline.formats.audit import judged, read
-from toolloom.pipeline.formats.reading import Reading
+from toolloom.pipeline.formats.conversation import Reading
 from toolloom.schemas import Finding, JsonObject
 
 SCHEMA = conversations.fields(

@@ -23,7 +23,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import IO, Any
 
-from toolloom.pipeline.formats.intake import reference
+from toolloom.pipeline.formats.import_log import reference
 from toolloom.pipeline.store.secrets import secrets_of
 from toolloom.schemas import ApiSource, ImportFailed, ToolloomError
 

@@ -49,8 +49,8 @@ from toolloom.pipeline.apis.execution.results import (
     server_reference,
     too_late,
 )
-from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.formats.intake import ApiBuilder, line, words
+from toolloom.pipeline.formats.import_log import ImportLog, line, words
+from toolloom.pipeline.formats.tools import to_api
 from toolloom.pipeline.store.secrets import secrets_of
 from toolloom.schemas import (
     Api,
@@ -59,8 +59,10 @@ from toolloom.schemas import (
     ImportFailed,
     JsonObject,
     Observation,
+    Source,
     ToolloomError,
 )
+from toolloom.schemas.api import SourceKind
 from toolloom.schemas.base import first_error
 
 PAGES = 100
@@ -293,25 +295,27 @@ async def read_tools(server: Server, ledger: ImportLog, *, category: str = "") -
         raise ImportFailed(str(error)) from error
     for note in listing.notes:
         ledger.note(note)
-    ledger.format = "python" if module else "mcp"
+    kind: SourceKind = "python" if module else "mcp"
+    ledger.format = kind
     named = module.named if module else ""
-    intake = ApiBuilder(ledger, "python" if module else "mcp", server.reference)
     for name, why in listing.skipped:
-        intake.refuse(f"{named}.{line(name)}", line(why))
+        ledger.refuse(f"{named}.{line(name)}", line(why))
     names: set[str] = set()
     apis: list[Api] = []
     for tool in listing.tools:
         if tool.name in names:  # a call by this name reaches only one of them
-            intake.refuse(tool.name, "The server lists another tool of this name before it.")
+            ledger.refuse(tool.name, "The server lists another tool of this name before it.")
             continue
         if line(tool.name) != tool.name:
-            intake.refuse(line(tool.name), "Its name is empty, too long or of several lines.")
+            ledger.refuse(line(tool.name), "Its name is empty, too long or of several lines.")
             continue
         names.add(tool.name)
         told, returns = (tool.meta or {}) if module else {}, tool.output_schema
         if module and returns:
             returns = {**returns["properties"]["result"], "$defs": returns.get("$defs", {})}
-        for api in intake.api(
+        for api in to_api(
+            ledger,
+            Source(kind=kind, reference=server.reference, operation=tool.name),
             category=category or words(named) or server.name,
             tool=words(named) or server.name,
             name=f"{named}.{tool.name}" if module else tool.name,
@@ -319,13 +323,11 @@ async def read_tools(server: Server, ledger: ImportLog, *, category: str = "") -
             parameters=tool.input_schema,
             returns=returns,
             wanted=tool.name,
-            operation=tool.name,
             deprecated=told.get("deprecated", False),
         ):
             for place in told.get("lost", ()):
                 ledger.cut(api.id, f"parameters.{place}", "invalid")
             apis.append(api)
-    intake.close()
     if module and not apis:
         ledger.note(f"{named}: no functions are defined in it.")
     return apis

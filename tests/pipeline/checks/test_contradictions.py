@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.checks import kept_values, leaked_calls, turn_order
-from toolloom.pipeline.formats.files import ForeignRow
-from toolloom.pipeline.formats.reading import Conversation, RowCall
+from toolloom.pipeline.formats.conversation import Conversation, RowCall
+from toolloom.pipeline.formats.rows import ForeignRow
 from toolloom.schemas import Dialogue, Reason
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from support.api_specs import imported, spec
 
-from toolloom.pipeline.formats import api_bank, openai_tools, toolbench
+from toolloom.pipeline.formats import api_bank, toolbench, tools
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Api, ImportFailed
 
@@ -34,7 +34,7 @@ documents = st.recursive(
     ),
     max_leaves=25,
 )
-IMPORTERS = [api_bank, openai_tools, toolbench]
+IMPORTERS = [api_bank, tools, toolbench]
 
 
 @pytest.mark.parametrize("importer", IMPORTERS, ids=lambda module: module.__name__.split(".")[-1])

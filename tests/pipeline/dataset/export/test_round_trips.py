@@ -22,7 +22,7 @@ from toolloom.pipeline.checks.text.call_text import parse
 from toolloom.pipeline.dataset.export.exporting import ExportFiles, _made
 from toolloom.pipeline.dataset.export.formats import FORMATS
 from toolloom.pipeline.formats.base import Arguments, Format
-from toolloom.pipeline.formats.reading import Reading
+from toolloom.pipeline.formats.conversation import Reading
 from toolloom.pipeline.store.parquet import read_rows
 from toolloom.schemas import JsonObject, Sample
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from support import foreign_rows
 from support.json_values import json_values
 
-from toolloom.pipeline.formats.files import ForeignRow
-from toolloom.pipeline.formats.reading import (
+from toolloom.pipeline.formats.conversation import (
     MOST_TOOLS,
     MOST_TURNS,
     Conversation,
@@ -25,6 +24,7 @@ from toolloom.pipeline.formats.reading import (
     tagged,
     turns_in,
 )
+from toolloom.pipeline.formats.rows import ForeignRow
 
 
 def conversation() -> Conversation:

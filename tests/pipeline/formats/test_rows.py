@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.json_values import json_values
 
-from toolloom.pipeline.formats import files
-from toolloom.pipeline.formats.files import (
+from toolloom.pipeline.formats import rows as rows_module
+from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats.rows import (
     LONGEST_LINE,
     ForeignRow,
     foreign_rows,
@@ -26,7 +27,6 @@ from toolloom.pipeline.formats.files import (
     load,
     rows,
 )
-from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import ImportFailed, StoreError
 
 
@@ -121,7 +121,7 @@ def test_only_files_of_a_bearable_size_are_read(
     """A folder, a pipe, a missing or huge file fail at once instead of hanging."""
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "big.json").write_text('{"a": "' + "x" * 100 + '"}')
-    monkeypatch.setattr(files, "LARGEST", 50)
+    monkeypatch.setattr(rows_module, "LARGEST", 50)
     for name in (".", "pipe.json", "missing.json", "big.json", "nul\0.json"):
         with pytest.raises(ImportFailed):
             load(tmp_path / name)
@@ -199,13 +199,16 @@ def test_lines_are_told_from_a_document(
 
 @pytest.mark.parametrize(
     ("line", "why"),
-    [('{"a": ', "The line is no JSON."), ("x" * 90, "The line has more than 20 bytes.")],
+    [
+        ('{"a": ', "The line is no JSON: Expecting value at character 7."),
+        ("x" * 90, "The line is longer than 20 bytes."),
+    ],
 )
 def test_a_line_that_cannot_be_read_is_booked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, why: str
 ) -> None:
     """It is skipped with its number, of one too long also the rest; the lines after it are read."""
-    monkeypatch.setattr(files, "LONGEST_LINE", 20)
+    monkeypatch.setattr(rows_module, "LONGEST_LINE", 20)
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"a": 1}}\n{line}\n\n{{"a": 3}}\n')
     ledger = ImportLog("a.jsonl")

@@ -1,4 +1,4 @@
-"""A row that others wrote, taken turn by turn into our record.
+"""A dialogue that others wrote, taken turn by turn into our record.
 
 What the readers of all forms share: tools, calls and results however they are named and paired,
 API Search, notes of what has no place in our record; and JSON in text as others write it. Rows are
@@ -16,16 +16,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from toolloom.llm.json_output import readings as repaired
 from toolloom.pipeline.checks.contradictions import NO_DATE
 from toolloom.pipeline.checks.schema import UncheckableSchema, oddity, violations
 from toolloom.pipeline.checks.text.call_text import literal
-from toolloom.pipeline.formats.files import ForeignRow, foreign_rows
-from toolloom.pipeline.formats.import_log import ImportLog, legal
-from toolloom.pipeline.formats.intake import line, text
+from toolloom.pipeline.formats.import_log import ImportLog, legal, line, text
 from toolloom.pipeline.formats.json_schema import SchemaBudget, arguments, plain
+from toolloom.pipeline.formats.rows import ForeignRow, foreign_rows
+from toolloom.pipeline.formats.tools import SCHEMAS, first
 from toolloom.schemas import (
     API_SEARCH,
     Ability,
@@ -51,7 +51,6 @@ _NOTES, _FAULTS = 40, 200  # of one row
 _MENDS, _MENDED = 8, 2_000  # texts of a row that are mended, and how long each may be
 _SHARED = 1_000_000  # letters of a result that is given to several calls, all told
 _ROOMY = SchemaBudget(bytes=400_000, depth=10)  # an audit judges by the whole schema
-_THOUGHTS = ("think", "scratch_pad")
 _PRESENT = re.compile(
     r"\b(?:present moment|current (?:date|time|date and time|datetime)|today(?:'s date)?)\s*"
     r"(?:is|:)\s*(?:[A-Za-z]+,? )?(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d))?",
@@ -81,10 +80,7 @@ def refused(row: ForeignRow, why: str = "", unmapped: Iterable[str] = ()) -> Rea
     return Reading(row.place, raw, None, tuple(unmapped), (finding,))
 
 
-Take: TypeAlias = Callable[[JsonObject, ForeignRow], Reading]
-
-
-def readings(path: Path, take: Take) -> Iterator[Reading]:
+def readings(path: Path, take: Callable[[JsonObject, ForeignRow], Reading]) -> Iterator[Reading]:
     """Every row of a file, read by `take`, which gets objects of bearable size only."""
     for row in foreign_rows(path):
         if row.fault:
@@ -103,6 +99,18 @@ class RowCall(NamedTuple):
     name: Any
     arguments: Any = None
     id: str = ""
+
+    @classmethod
+    def of(cls, entry: Any, bare: bool = False) -> RowCall | None:
+        """The call of an object, nested under `function` or flat; none without a name, and of one
+        that stands `bare`, as nothing says that it is a call, none without arguments."""
+        inner = entry.get("function", entry) if isinstance(entry, dict) else None
+        if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
+            return None
+        if bare and not {"arguments", "parameters"} & inner.keys():
+            return None
+        given = inner.get("arguments", inner.get("parameters"))
+        return cls(inner["name"], given, text(entry.get("id")))
 
 
 class Conversation:
@@ -123,8 +131,7 @@ class Conversation:
         self._open: dict[str, str] = {}  # calls without a result: id, function name
         self._named = False  # the row gives its calls ids
         self._calls = self._mends = 0
-        self._searches = self._results = False
-        self._last = ""
+        self.searches = False  # API Search is on offer
         self._now: dt.datetime | None = None
 
     def note(self, told: str) -> None:
@@ -150,6 +157,12 @@ class Conversation:
         self._mends += isinstance(found, str) or "mended" in how
         return found, how
 
+    def noted(self, read: tuple[Any, str], what: str) -> Any:
+        """The value of `opened`, with a note if its text is not quite JSON."""
+        if read[1]:
+            self.note(f"{what} {read[1]}")
+        return read[0]
+
     def left_out(self, turn: str, role: str) -> None:
         """A turn of a role that no record has. `turn`: what the form calls it."""
         detail = f"a {turn} of the role `{role[:60]}`, which is left out"
@@ -167,9 +180,7 @@ class Conversation:
 
     def offer(self, listed: Any) -> None:
         """Tools as a list, or as JSON text of one; each nested under `function` or flat."""
-        found, how = opened(listed)
-        if how:
-            self.note(f"tools: the list {how}")
+        found = self.noted(opened(listed), "tools: the list")
         if isinstance(found, dict):
             found = [found]
         if found is None or found == "":
@@ -187,20 +198,15 @@ class Conversation:
         if not isinstance(inner, dict):
             self.fault(Reason.ILLEGAL_SCHEMA, "a tool that is no object")
             return
-        schemas = (inner.get(key) for key in ("parameters", "input_schema", "inputSchema"))
-        parameters, _ = opened(next((s for s in schemas if s is not None), None))
+        parameters, _ = opened(first(inner, *SCHEMAS))
         properties = parameters.get("properties") if isinstance(parameters, dict) else None
         searched = isinstance(properties, dict) and [*properties] == ["keywords"]
         if searched and inner.get("name") == API_SEARCH.function:
-            self._searches = True
+            self.searches = True
             return
         returns = inner.get("returns", inner.get("output_schema"))
         returns = returns if isinstance(returns, dict) else None
         self.tool(inner.get("name"), inner.get("description"), parameters, returns)
-
-    def searches(self) -> None:
-        """API Search is on offer."""
-        self._searches = True
 
     def tool(self, name: Any, description: Any, parameters: Any, returns: Any = None) -> None:
         """Offer one function, under a legal and unique name."""
@@ -224,16 +230,16 @@ class Conversation:
     def system(self, content: Any, now: dt.datetime | None = None) -> None:
         words = self._words(content)
         self._now = self._now or now or present(words)
-        self._say(Message(role="system", content=words), "system")
+        self._messages.append(Message(role="system", content=words))
 
     def user(self, content: Any) -> None:
-        self._say(Message(role="user", content=self._words(content)), "user")
+        self._messages.append(Message(role="user", content=self._words(content)))
         self._open = {}
 
     def assistant(self, content: Any, calls: Iterable[RowCall] = ()) -> None:
         """Words, calls, or both."""
         words = self._words(content)
-        for tag in _THOUGHTS:
+        for tag in ("think", "scratch_pad"):
             words, thoughts = tagged(words, tag)
             if thoughts:
                 self.note(f"what stands in <{tag}>")
@@ -258,18 +264,11 @@ class Conversation:
                 self.note("messages of the assistant that follow each other, joined to one")
             told = "\n".join(filter(None, (last.content, told))) or None
             self._messages.pop()
-        message = Message(role="assistant", content=told, tool_calls=tuple(made))
-        self._say(message, "calls" if made else "words")
+        self._messages.append(Message(role="assistant", content=told, tool_calls=tuple(made)))
         self._open = {call.id: call.function.name for call in made}
 
-    def _say(self, message: Message, what: str) -> None:
-        self._messages.append(message)
-        self._last = what
-
     def _arguments(self, given: Any) -> Any:
-        value, how = self.mended(given)
-        if how:
-            self.note(f"arguments: text that {how}")
+        value = self.noted(self.mended(given), "arguments: text that")
         if value is None or value == "":
             self.note("arguments: none, read as {}")
             return {}
@@ -279,15 +278,12 @@ class Conversation:
 
     def result(self, content: Any, call_id: Any = None, name: Any = None) -> None:
         """A result as the row has it: our envelope, JSON, or any text."""
-        value, how = opened(_joined(content))
-        if how:
-            self.note(f"results: text that {how}")
+        value = self.noted(opened(_joined(content)), "results: text that")
+        error = None
         if isinstance(value, dict) and value.keys() == {"response", "error"}:
-            failed = value["error"]
+            failed, value = value["error"], value["response"]
             error = failed if failed is None else str(failed)
-            self.observed(value["response"], error, call_id, name)
-        else:
-            self.observed(value, None, call_id, name)
+        self.observed(value, error, call_id, name)
 
     def results(self, content: Any) -> None:
         """One turn that answers all open calls: a list of as many results, or one for them all."""
@@ -309,30 +305,26 @@ class Conversation:
         """A result of the call with this id; else of the first open one of this name, or of any."""
         named = isinstance(name, str) and name
         called = self._names.get(line(name), text(name)) if named else None
-        key, found = text(call_id), None
-        if key and (self._named or key in self._open):
-            found, function = key, self._open.pop(key, None)
-        else:
+        found: str | None = text(call_id)
+        if not found or not (self._named or found in self._open):
             same = (i for i, function in self._open.items() if function == called)
             found = next(same, next(iter(self._open), None))
-            function = self._open.pop(found) if found is not None else None
-        if function == API_SEARCH.function and self._searches:
+        function = self._open.pop(found or "", None)
+        if function == API_SEARCH.function and self.searches:
             for one in response if isinstance(response, list) else [response]:
                 if isinstance(one, dict):
                     self._offered(one)
         held = json.dumps({"response": response, "error": error}, ensure_ascii=False, default=str)
-        self._say(
-            Message(role="tool", content=text(held), tool_call_id=found, name=called or function),
-            "result",
+        self._messages.append(
+            Message(role="tool", content=text(held), tool_call_id=found, name=called or function)
         )
-        self._results = True
 
     def _words(self, content: Any) -> str:
         content = _joined(content)
         if isinstance(content, list | dict):
             self.note("content that is no text")
-            return text(json.dumps(content, ensure_ascii=False, default=str))
-        return text(content) if isinstance(content, str) else ""
+            content = json.dumps(content, ensure_ascii=False, default=str)
+        return text(content)
 
     def _all(self) -> tuple[Message, ...]:
         if self._messages and self._messages[0].role == "system":
@@ -351,21 +343,22 @@ class Conversation:
         said = [m.content or "" for m in messages if m.role == "user"]
         query = Query(
             id=name or row.place,
-            ability=Ability.RETRIEVE_CALL if self._searches else Ability.CALL,
+            ability=Ability.RETRIEVE_CALL if self.searches else Ability.CALL,
             scenario=_scenario(messages),
             now=self._now or NO_DATE,
             pool=tuple(self._pool.values()),
             intent=(),
             text=(said[0] if said else "") or "-",
         )
+        last = messages[-1]
         return Reading(
             row.place,
             row.value,
             Dialogue(query=query, messages=messages),
             tuple(self._notes),
             tuple(self.faults),
-            has_results=self._results and self._last != "calls",
-            has_reply=self._last == "words",
+            has_results=any(m.role == "tool" for m in messages) and not last.tool_calls,
+            has_reply=last.role == "assistant" and not last.tool_calls,
         )
 
 
@@ -389,9 +382,7 @@ def _api(kind: SourceKind, called: str, function: str, key: str) -> tuple[Api, t
         lost.append("tools: parameters that are no object")
         parameters = None
     read = arguments(parameters or {}, ledger=log, api=called, budget=_ROOMY)
-    given = (
-        plain(returns, ledger=log, api=called, place="returns", budget=_ROOMY) if returns else None
-    )
+    given = plain(returns or {}, ledger=log, api=called, place="returns", budget=_ROOMY)
     api = Api(
         category="audit",
         tool="audit",
@@ -420,13 +411,11 @@ def _with_defaults(schema: JsonObject, given: Any) -> JsonObject:
         default = told.get("default") if isinstance(told, dict) else None
         if default is None or oddity(default) or not isinstance(inner, dict):
             continue
-        try:
-            is_allowed = not violations(inner, default)
-        except UncheckableSchema:
-            continue
-        if not is_allowed:
-            about = {k: inner[k] for k in ("description",) if k in inner}
-            properties[name] = {**about, "default": default, "anyOf": [inner, {"const": default}]}
+        with suppress(UncheckableSchema):
+            if violations(inner, default):
+                about = {k: inner[k] for k in ("description",) if k in inner}
+                either = [inner, {"const": default}]
+                properties[name] = {**about, "default": default, "anyOf": either}
     return {**schema, "properties": properties} if properties else schema
 
 
@@ -469,10 +458,9 @@ def excess(value: Any) -> str | None:
         parts += 1
         if depth > DEEPEST:
             return f"it is nested deeper than {DEEPEST} levels"
-        if isinstance(item, dict):
-            stack += [(part, depth + 1) for part in item.values()]
-        elif isinstance(item, list | tuple):
-            stack += [(part, depth + 1) for part in item]
+        if isinstance(item, dict | list | tuple):
+            inner = item.values() if isinstance(item, dict) else item
+            stack += [(part, depth + 1) for part in inner]
         if parts + len(stack) > PARTS:
             return f"it has more than {PARTS:,} parts"
     return None
@@ -492,24 +480,17 @@ def turns_in(value: Any) -> list[JsonObject] | str:
 
 def tagged(written: str, tag: str) -> tuple[str, list[str]]:
     """A text without its `<tag>…</tag>`, and what stands in them. One without an end stays."""
-    start, end = f"<{tag}>", f"</{tag}>"
-    outside, inside, at = list[str](), list[str](), 0
-    while (opening := written.find(start, at)) >= 0:
-        closing = written.find(end, opening)
-        if closing < 0:
-            break
-        outside.append(written[at:opening])
-        inside.append(written[opening + len(start) : closing])
-        at = closing + len(end)
-    return "".join([*outside, written[at:]]), inside
+    head, end, tail = written.rpartition(f"</{tag}>")
+    pieces = re.split(rf"<{tag}>(.*?)</{tag}>", head + end, flags=re.DOTALL)
+    return "".join(pieces[::2]) + tail, pieces[1::2]
 
 
 def _joined(content: Any) -> Any:
     """Content in parts as one text, if all its parts are texts."""
     if isinstance(content, list) and content:
         parts = [p.get("text") if isinstance(p, dict) and "type" in p else p for p in content]
-        words = [part for part in parts if isinstance(part, str)]
-        return "".join(words) if len(words) == len(parts) else content
+        told = [part for part in parts if isinstance(part, str)]
+        return "".join(told) if len(told) == len(parts) else content
     return content
 
 

@@ -1,4 +1,4 @@
-"""Files of any quality, as JSON values: nothing in them is built or executed.
+"""Documents and rows of any quality, as JSON values: nothing in them is built or executed.
 
 `load` reads one JSON or YAML document, `rows` that or a JSON value a line, booked in a ledger.
 `foreign_rows` reads rows of JSON, JSON lines, Parquet or a folder of them, one at a time whatever
@@ -7,7 +7,6 @@ the size: a row that cannot be read is a row with a fault, and the file goes on 
 
 from __future__ import annotations
 
-import codecs
 import json
 import stat
 from collections import Counter
@@ -25,16 +24,12 @@ from toolloom.schemas import ImportFailed, StoreError
 from toolloom.schemas.yaml_reader import UnreadableYaml, read_yaml
 
 LARGEST = 100_000_000  # bytes of a file
+LONGEST_LINE = 16 * 1024 * 1024
 DEEPEST = 300  # nesting of a YAML file; Python's own limit holds for JSON
 MOST = 3_000_000  # values of a YAML file, those included that aliases repeat: ten seconds
-_SECOND_TRY = 2_000_000  # bytes up to which a slower, more tolerant parser is tried
-_TOLD = 5  # repeated keys that are noted one by one
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # begins like the UTF-16 mark
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+UNREAD: Final = object()  # stands for a document nobody has loaded yet
+_SECOND_TRY = 2_000_000  # letters up to which a slower, more tolerant parser is tried
+_NAMED = 5  # repeated keys that are named
 
 
 def load(path: Path, ledger: ImportLog | None = None) -> Any:
@@ -42,26 +37,25 @@ def load(path: Path, ledger: ImportLog | None = None) -> Any:
 
     Aliases of YAML share one object. Raises ImportFailed.
     """
-    text = text_of(path)
-    if ledger is not None:
-        ledger.bytes += path.stat().st_size
+    text = read_text(path)
     repeated: list[str] = []
     try:
-        value = _parsed(text, path, repeated)
+        is_json = text[:200].lstrip()[:1] in ("{", "[")
+        value = (_json if is_json else _yaml)(text, path, repeated)
     except RecursionError as error:
         raise ImportFailed(f"{path} is nested too deeply to be an API description.") from error
     if ledger is not None:
-        for key in map(legible, repeated[:_TOLD]):
-            ledger.note(
-                f"{path.name}: the key {key} stands twice in one object; the last one counts."
-            )
-        if len(repeated) > _TOLD:
-            ledger.note(f"{path.name}: so do {len(repeated) - _TOLD} more keys.")
+        ledger.bytes += path.stat().st_size
+        for key in repeated[:_NAMED]:
+            told = f"the key `{legible(key[:80])}` stands twice in one object; the last one counts."
+            ledger.note(f"{path.name}: {told}")
+        if len(repeated) > _NAMED:
+            ledger.note(f"{path.name}: so do {len(repeated) - _NAMED} more keys.")
     return value
 
 
-def text_of(path: Path) -> str:
-    """The file as text, by its byte order mark or as UTF-8."""
+def read_text(path: Path) -> str:
+    """The file as text, by its byte order mark or as UTF-8. Raises ImportFailed."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -75,7 +69,7 @@ def text_of(path: Path) -> str:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise ImportFailed(f"{path} cannot be read: {why}. Check its name and rights.") from error
-    coding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
+    coding = json.detect_encoding(raw)
     try:
         return raw.decode(coding)
     except UnicodeDecodeError as error:
@@ -85,16 +79,14 @@ def text_of(path: Path) -> str:
         ) from error
 
 
-def _parsed(text: str, path: Path, repeated: list[str]) -> Any:
+def _json(text: str, path: Path, repeated: list[str]) -> Any:
     def gather(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         entries = dict(pairs)
         if len(entries) != len(pairs):
             times = Counter(key for key, _ in pairs)
-            repeated.extend(f"`{key[:80]}`" for key, number in times.items() if number > 1)
+            repeated.extend(key for key, number in times.items() if number > 1)
         return entries
 
-    if text[:200].lstrip()[:1] not in ("{", "["):
-        return _yaml(text, path, repeated)
     try:
         return json.loads(text, object_pairs_hook=gather, parse_constant=str)
     except ValueError as error:
@@ -119,12 +111,8 @@ def _yaml(text: str, path: Path, repeated: list[str]) -> Any:
             found = read(text, loader=yaml.SafeLoader)
         except UnreadableYaml:
             raise ImportFailed(f"{path}: {error}") from error
-    repeated += [f"`{str(place[-1])[:80]}`" for place in found.repeated]
+    repeated += [str(place[-1]) for place in found.repeated]
     return found.value
-
-
-LONGEST_LINE = 16 * 1024 * 1024
-UNREAD: Final = object()  # stands for a document nobody has loaded yet
 
 
 def rows(path: Path, ledger: ImportLog, document: Any = UNREAD) -> Iterator[tuple[str, Any]]:
@@ -136,26 +124,20 @@ def rows(path: Path, ledger: ImportLog, document: Any = UNREAD) -> Iterator[tupl
         yield path.name, load(path, ledger) if document is UNREAD else document
         return
     try:
-        for number, raw, whole in _lines(path):
+        for number, raw, value, fault in _json_lines(path, parse_constant=str):
             ledger.bytes += len(raw)
-            if whole and not raw.strip():
-                continue
-            why = f"The line has more than {LONGEST_LINE:,} bytes."
-            if whole:
-                try:
-                    yield f"{path.name}:{number}", json.loads(raw, parse_constant=str)
-                    continue
-                except (ValueError, RecursionError):
-                    why = "The line is no JSON."
-            ledger.refuse(f"{path.name}:{number}", why)
+            if fault:
+                ledger.refuse(f"{path.name}:{number}", f"The line is {fault}.")
+            else:
+                yield f"{path.name}:{number}", value
     except OSError as error:
         raise ImportFailed(
             f"{path.name} cannot be read: {error.strerror}. Check the path and its rights."
         ) from error
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
-    """(number, line, whether it is whole) of each line.
+def _json_lines(path: Path, **options: Any) -> Iterator[tuple[int, bytes, Any, str]]:
+    """(number, line, value, fault) of each line that is not blank.
 
     Of one that is too long only the beginning is held; its rest is passed over.
     """
@@ -163,9 +145,18 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
         number = 0
         while line := file.readline(LONGEST_LINE):
             number += 1
-            whole = len(line) < LONGEST_LINE or line.endswith(b"\n")
-            yield number, line, whole
-            while not whole and line and not line.endswith(b"\n"):
+            value, fault = None, ""
+            if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+                fault = f"longer than {LONGEST_LINE:,} bytes"
+            elif not line.strip():
+                continue
+            else:
+                try:
+                    value = json.loads(line, **options)
+                except (ValueError, RecursionError) as error:
+                    fault = f"no JSON: {_why(error)}"
+            yield number, line, value, fault
+            while fault.startswith("longer") and line and not line.endswith(b"\n"):
                 line = file.readline(LONGEST_LINE)
 
 
@@ -217,43 +208,32 @@ def files(path: Path, endings: tuple[str, ...] = ENDINGS) -> list[Path]:
 def foreign_rows(path: Path) -> Iterator[ForeignRow]:
     """Every row of a file or of the files of a folder. Raises StoreError."""
     for file in files(path):
-        yield from _file_rows(file)
+        try:
+            yield from _parquet(file) if file.suffix.lower() == ".parquet" else _texts(file)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise StoreError(
+                f"{file} cannot be read: {why}. Check the path and its rights."
+            ) from error
 
 
-def _file_rows(path: Path) -> Iterator[ForeignRow]:
-    try:
-        if path.suffix.lower() == ".parquet":
-            yield from _parquet(path)
-            return
-        with path.open("rb") as file:
-            start = file.read(4096)
-        if not start.strip():
-            raise StoreError(f"{path} is empty: there are no rows to audit.")
-        if start.startswith(b"PAR1"):
-            raise StoreError(f"{path} is a Parquet file. Give it the ending `.parquet`.")
-        if b"\0" in start or start.startswith(
-            (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\x28\xb5\x2f")
-        ):
-            hint = "Unpack it first if it is an archive."
-            raise StoreError(f"{path} is no text, so it is neither JSON nor JSON lines. {hint}")
-        if not in_lines(path):
-            with path.open(encoding="utf-8-sig", errors="surrogateescape") as text:
-                yield from _values(text, path.name)
-            return
-        for number, line, whole in _lines(path):
-            if whole and not line.strip():
-                continue
-            place, value = f"{path.name}, row {number}", None
-            fault = "" if whole else f"the line has over {LONGEST_LINE:,} bytes"
-            try:
-                value = json.loads(line) if whole else None
-            except (ValueError, RecursionError) as error:
-                fault = f"no JSON: {_why(error)}"
-            begins = line[:_SHOWN].decode("utf-8", "replace").rstrip("\n") if fault else ""
-            yield ForeignRow(place, value, fault, begins)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise StoreError(f"{path} cannot be read: {why}. Check the path and its rights.") from error
+def _texts(path: Path) -> Iterator[ForeignRow]:
+    with path.open("rb") as file:
+        start = file.read(4096)
+    if not start.strip():
+        raise StoreError(f"{path} is empty: there are no rows to audit.")
+    if start.startswith(b"PAR1"):
+        raise StoreError(f"{path} is a Parquet file. Give it the ending `.parquet`.")
+    if b"\0" in start or start.startswith((b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\x28\xb5\x2f")):
+        hint = "Unpack it first if it is an archive."
+        raise StoreError(f"{path} is no text, so it is neither JSON nor JSON lines. {hint}")
+    if not in_lines(path):
+        with path.open(encoding="utf-8-sig", errors="surrogateescape") as text:
+            yield from _values(text, path.name)
+        return
+    for number, line, value, fault in _json_lines(path):
+        begins = line[:_SHOWN].decode("utf-8", "replace").rstrip("\n") if fault else ""
+        yield ForeignRow(f"{path.name}, row {number}", value, fault, begins)
 
 
 def _why(error: Exception) -> str:
