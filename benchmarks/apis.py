@@ -15,14 +15,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import time
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from measure import Json, show
-from pydantic import ValidationError
 
 from toolloom.llm import Embedder, Gateway
 from toolloom.pipeline.apis.search import Finder, ndcg
@@ -30,32 +27,17 @@ from toolloom.pipeline.formats import api_bank
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.run_folder import find_run
 from toolloom.pipeline.store.version import find_version
-from toolloom.schemas import (
-    Api,
-    Endpoint,
-    NothingFound,
-    Sample,
-    SearchPlan,
-    ToolloomError,
-)
+from toolloom.schemas import Api, Endpoint, NothingFound, Sample, SearchPlan
 
 DEPTHS = (1, 5)
-LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-
-
-class Search(NamedTuple):
-    """A text that is searched for, and the ids of the APIs it ought to find."""
-
-    text: str
-    relevant: frozenset[str]
 
 
 class Task(NamedTuple):
-    """Searches among the same candidates."""
+    """Searches among the same candidates: a text, and the ids of the APIs it ought to find."""
 
     name: str
-    apis: Sequence[Api]
-    searches: Sequence[Search]
+    apis: dict[str, Api]
+    searches: list[tuple[str, set[str]]]
 
 
 def of_run(outputs: Path, name: str) -> Task:
@@ -63,44 +45,35 @@ def of_run(outputs: Path, name: str) -> Task:
     try:
         version = find_version(outputs, name)
         label, samples = version.label, list(version.samples())
-        offered: Iterable[Api] = (
-            api
-            for sample in samples
-            for api in (*sample.dialogue.query.pool, *sample.dialogue.query.needed)
-        )
+        queries = [sample.dialogue.query for sample in samples]
+        offered = [api for query in queries for api in (*query.pool, *query.needed)]
     except NothingFound:
         run = find_run(outputs, name)
         label, samples = run.id, [Sample.model_validate(row) for row in run.rows()]
-        offered = run.stage("apis").records(Api)
-    queries = [sample.dialogue.query for sample in samples]
-    searches = [Search(q.text, frozenset(api.id for api in q.needed)) for q in queries]
-    return Task(label, _unique(offered), searches)
+        queries = [sample.dialogue.query for sample in samples]
+        offered = [*run.stage("apis").records(Api)]
+    searches = [(query.text, {api.id for api in query.needed}) for query in queries]
+    return Task(label, {api.id: api for api in offered}, searches)
 
 
 def of_api_bank(path: Path) -> Task:
     """API-Bank's annotated searches. Raises ImportFailed."""
-    apis = _unique(api_bank.read(path, ImportLog(str(path))))
-    ids = {api.name: api.id for api in apis}
-    pairs = api_bank.searches(path)
-    meant = [Search(keywords, frozenset({ids.get(name, name)})) for keywords, name in pairs]
-    return Task("API-Bank", apis, meant)
-
-
-def _unique(apis: Iterable[Api]) -> list[Api]:
-    return list({api.id: api for api in apis}.values())
+    apis = {api.id: api for api in api_bank.read(path, ImportLog(str(path)))}
+    ids = {api.name: api.id for api in apis.values()}
+    searches = [(words, {ids.get(name, name)}) for words, name in api_bank.searches(path)]
+    return Task("API-Bank", apis, searches)
 
 
 async def rank(task: Task, embedder: Embedder | None) -> Json:
     """Mean NDCG at each depth, and milliseconds a search, the index and its vectors included."""
     finder, began = Finder(SearchPlan(), embedder), time.perf_counter()
-    candidates, gains = {api.id for api in task.apis}, []
-    for search in task.searches:
-        if search.relevant and search.relevant <= candidates:
-            ranked = [api.id for api in await finder.rank(task.apis, search.text, max(DEPTHS))]
-            gains.append([ndcg(ranked, search.relevant, k) for k in DEPTHS])
+    apis, gains = [*task.apis.values()], []
+    for words, relevant in task.searches:
+        if relevant and relevant <= {*task.apis}:
+            ranked = [api.id for api in await finder.rank(apis, words, max(DEPTHS))]
+            gains.append({k: ndcg(ranked, relevant, k) for k in DEPTHS})
     count = len(gains) or 1
-    columns = zip(*gains, strict=True) if gains else [[0.0]] * len(DEPTHS)
-    means = {f"ndcg{k}": 100 * sum(c) / count for k, c in zip(DEPTHS, columns, strict=True)}
+    means = {f"ndcg{k}": 100 * sum(gain[k] for gain in gains) / count for k in DEPTHS}
     each = 1000 * (time.perf_counter() - began) / count
     counts = {"queries": len(gains), "lacking": len(task.searches) - len(gains)}
     return {"of": task.name, "candidates": len(task.apis), **counts, **means, "ms": each}
@@ -135,12 +108,7 @@ def main() -> None:
     chosen = parser.parse_args()
     if not chosen.run and not chosen.api_bank:
         parser.error("give --run, --api-bank or both")
-    try:
-        show("Search", asyncio.run(search(chosen)), RANKED)
-    except ValidationError as error:
-        parser.error(f"--embeddings: {error.errors()[0]['msg']}")
-    except ToolloomError as error:
-        raise SystemExit(str(error)) from error
+    show("Search", asyncio.run(search(chosen)), RANKED)
 
 
 if __name__ == "__main__":

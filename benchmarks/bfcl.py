@@ -50,11 +50,6 @@ def opened(value: Any) -> Any:
 
 def row_of(question: dict[str, Any], gold: list[dict[str, Any]]) -> dict[str, Any]:
     """A question of one turn with its calls. Dots in names become underscores, as OpenAI asks."""
-    calls = [
-        {"name": name.replace(".", "_"), "arguments": json.dumps(first(allowed))}
-        for call in gold
-        for name, allowed in call.items()
-    ]
     tools = [
         {
             "name": function["name"].replace(".", "_"),
@@ -63,10 +58,12 @@ def row_of(question: dict[str, Any], gold: list[dict[str, Any]]) -> dict[str, An
         }
         for function in question["function"]
     ]
-    made = [
-        {"id": f"call_{number}", "type": "function", "function": call}
-        for number, call in enumerate(calls)
+    calls = [
+        {"name": name.replace(".", "_"), "arguments": json.dumps(first(allowed))}
+        for call in gold
+        for name, allowed in call.items()
     ]
+    made = [{"id": f"call_{n}", "type": "function", "function": c} for n, c in enumerate(calls)]
     answer = {"role": "assistant", "content": "", "tool_calls": made}
     return {
         "id": question["id"],

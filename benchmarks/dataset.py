@@ -34,7 +34,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from measure import COSTS, Json, alone, answer, in_turns, memory, show
+from measure import COSTS, Json, alone, answer, in_turns, show
+from support import conversations
+from support.conversations import NOW, fields
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.curation.duplicates import (
@@ -49,26 +51,9 @@ from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.stage import StageInput, nothing_of
 from toolloom.pipeline.store.files import Rows, record_line, write_lines
 from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder
-from toolloom.schemas import (
-    Ability,
-    Api,
-    Dialogue,
-    FunctionCall,
-    Intention,
-    Message,
-    Observation,
-    Query,
-    Sample,
-    Scenario,
-    Split,
-    ToolCall,
-    Usage,
-    Verdict,
-    parse_recipe,
-)
+from toolloom.schemas import Api, Sample, Split, Usage, parse_recipe
 
 SEED = 7
-NOW = dt.datetime(2026, 11, 21, 10)
 SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "zo")
 CATEGORIES = ("Travel", "Music", "Food", "Events", "Sports", "Health", "Weather", "Finance")
 RECIPE = {
@@ -88,87 +73,35 @@ def word(number: int) -> str:
     return "".join(parts) + "n"
 
 
-def fields(**kinds: str) -> Json:
-    """An object schema; the kind is a type, a colon and what is told of the field."""
-    properties: Json = {}
-    for name, kind in kinds.items():
-        form, about = kind.split(": ")
-        properties[name] = {"type": form.removesuffix("*"), "description": about}
-        if form.endswith("*"):
-            properties[name]["format"] = "date"
-    schema = {"type": "object", "properties": properties, "required": list(kinds)}
-    return {**schema, "additionalProperties": False}
-
-
 def apis(topic: int) -> tuple[Api, Api]:
     """Two APIs: the second takes what the first finds."""
     thing = word(topic)
-    common: Json = {"category": CATEGORIES[topic % len(CATEGORIES)], "tool": f"{thing}_desk"}
-    find = Api(
-        **common,
-        name="find",
-        function=f"find_{thing}",
-        description=f"Find the best {thing} of a city on a day.",
-        parameters=fields(
-            city=f"string: City in which the {thing} is",
-            day=f"string*: Day of the {thing}",
-            guests=f"integer: How many want the {thing}",
-        ),
-        returns=fields(
-            host=f"string: Who offers the {thing}",
-            price="number: Price in euros",
-            offer_code=f"string: Code of the {thing}",
-        ),
-    )
-    book = Api(
-        **common,
-        name="book",
-        function=f"book_{thing}",
-        description=f"Book the {thing} that an offer is for.",
-        parameters=fields(offer_code=f"string: Code of the {thing}"),
-        returns=fields(ticket_code=f"string: Ticket for the {thing}"),
-    )
-    return find, book
+    tool = f"{CATEGORIES[topic % len(CATEGORIES)]}/{thing}_desk"
+    finds = fields(city="string", day="date", guests="integer")
+    offer = fields(host="string", price="number", offer_code="string")
+    about = f"Find the best {thing} of a city on a day."
+    find = conversations.api(f"{tool}/find_{thing}", finds, offer, about)
+    code, ticket = fields(offer_code="string"), fields(ticket_code="string")
+    about = f"Book the {thing} that an offer is for."
+    return find, conversations.api(f"{tool}/book_{thing}", code, ticket, about)
 
 
 def sample(number: int, topics: int, text: str = "") -> Sample:
     """A dialogue of one call, with values of this number."""
     drawn = [apis((number + step * 7) % topics) for step in range(3)]
     find, book = drawn[0]
-    thing = find.tool.removesuffix("_desk")
-    city, host = word(9_000 + number % 5_000).title(), word(70_000 + number % 20_000).title()
+    thing, city = find.name.removeprefix("find_"), word(9_000 + number % 5_000).title()
     day = (NOW.date() + dt.timedelta(days=3 + number % 300)).isoformat()
     asked: Json = {"city": city, "day": day, "guests": 2 + number % 7}
-    offer = {"host": host, "price": 20 + number % 977 + 0.5, "offer_code": f"OF{number + 10_000}"}
-    call = ToolCall(id="call_1", function=FunctionCall(name=find.function, arguments=asked))
-    text = text or (
-        f"Hello, please find a {thing} in {city} on {day}. There will be {asked['guests']} of us, "
-        "and we are curious."
-    )
-    reply = f"I found a {thing} at {host} for {offer['price']} euros, code {offer['offer_code']}."
-    query = Query(
+    host, price = f"{word(70_000 + number % 20_000).title()} House", 20 + number % 977 + 0.5
+    code = f"OF{number + 10_000}"
+    return conversations.sample(
+        text or f"Please find a {thing} in {city} on {day}. There will be {asked['guests']} of us.",
+        (find, asked, {"host": host, "price": price, "offer_code": code}),
+        f"I found a {thing} at {host} for {price} euros, code {code}.",
         id=f"row-7-{number:06d}",
-        ability=Ability.CALL,
-        scenario=Scenario.SINGLE,
-        now=NOW,
         pool=(find, book, *drawn[1], drawn[2][0]),
-        intent=(Intention(api=find.id, arguments=asked),),
-        text=text,
     )
-    system = "You are an assistant that can call APIs. The present moment is"
-    messages = (
-        Message(role="system", content=f"{system} {NOW:%A %Y-%m-%d %H:%M}."),
-        Message(role="user", content=text),
-        Message(role="assistant", tool_calls=(call,)),
-        Message(
-            role="tool",
-            content=Observation(response=offer).model_dump_json(),
-            tool_call_id=call.id,
-            name=find.function,
-        ),
-        Message(role="assistant", content=reply),
-    )
-    return Sample(dialogue=Dialogue(query=query, messages=messages), verdict=Verdict())
 
 
 def finished(outputs: Path) -> RunFolder:
@@ -240,7 +173,7 @@ def changed(text: str, words: list[str], rng: random.Random) -> str:
 
 def by_curate(folder: Path, rows: int) -> Json:
     recipe, path = parse_recipe(RECIPE, "the benchmark"), folder / "rows.jsonl"
-    nothing, before = nothing_of("known"), memory("VmRSS")
+    nothing = nothing_of("known")
     of = StageInput(recipe, "deduplicated", Rows(path, rows), nothing, folder)
     gone = {each.id for each in deduplicate(of) if not isinstance(each, bytes)}
     planted = json.loads((folder / "planted.json").read_text())
@@ -251,7 +184,6 @@ def by_curate(folder: Path, rows: int) -> Json:
         "gone": len(gone),
         "recall": hits / max(1, len(due)),
         "precision": len(gone & meant) / max(1, len(gone)),
-        "before": before,
     }
 
 
@@ -319,7 +251,7 @@ SUBJECTS: dict[str, tuple[Callable[[Path, int, int], float], Way, str, Way]] = {
     "publish": (samples_of_run, by_publish, "pyarrow", by_pyarrow),
     "verify": (version, by_verify, "read", by_reading),
 }
-FIGURES = {"rate": "rows/s", **COSTS, "before": "MB before", "gone": "found"}
+FIGURES = {"rate": "rows/s", **COSTS, "gone": "found"}
 FIGURES |= {"recall": "recall", "precision": "precision", "times": "× floor"}
 
 

@@ -28,9 +28,9 @@ COSTS = {"wall": "wall s", "cpu": "CPU s", "peak": "MB"}
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # for `support`
 
 
-def alone(script: str, what: str, python: str = sys.executable, **task: Any) -> Json:
+def alone(script: str, what: str, **task: Any) -> Json:
     """What one way took, in a fresh process."""
-    command = [python, script, "--alone", what, json.dumps(task, default=str)]
+    command = [sys.executable, script, "--alone", what, json.dumps(task, default=str)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     taken: Json = json.loads(done.stdout)
     return taken
@@ -53,7 +53,7 @@ def answer(ways: Ways, cores: int | None = None) -> None:
     taken = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     sys.stdout.flush()
     os.dup2(stdout, 1)
-    print(json.dumps({**taken, "peak": memory("VmHWM"), **figures}))
+    print(json.dumps({**taken, "peak": peak_memory(), **figures}))
     sys.exit()
 
 
@@ -63,21 +63,20 @@ def in_turns(rounds: int, ways: dict[str, Callable[[], Json]]) -> dict[str, Json
     for _ in range(rounds):
         for name, way in ways.items():
             taken[name].append(way())
-    return {name: medians(rows) for name, rows in taken.items()}
+    return {
+        name: {
+            figure: statistics.median(row[figure] for row in rows)
+            for figure, value in rows[0].items()
+            if isinstance(value, int | float)
+        }
+        for name, rows in taken.items()
+    }
 
 
-def medians(rows: list[Json]) -> Json:
-    numbers = {name for name, value in rows[0].items() if isinstance(value, int | float)}
-    return {name: statistics.median(row[name] for row in rows) for name in sorted(numbers)}
-
-
-def memory(field: str) -> float:
-    """MB of this process: `VmHWM` is the most it ever had, `VmRSS` what it has now.
-
-    Not `ru_maxrss`: a process inherits it from the one that started it.
-    """
+def peak_memory() -> float:
+    """MB. Not `ru_maxrss`: a process inherits it from the one that started it."""
     status = Path("/proc/self/status").read_text()
-    return int(status.partition(f"{field}:")[2].split()[0]) / 1024
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 @contextmanager
@@ -93,8 +92,8 @@ def endpoint(**options: Any) -> Iterator[str]:
             process.terminate()
 
 
-def show(title: str, rows: Iterable[Json], columns: dict[str, str]) -> list[Json]:
-    """Print a table, and return its rows; `columns`: headings by name of a figure."""
+def show(title: str, rows: Iterable[Json], columns: dict[str, str]) -> None:
+    """Print a table; `columns`: headings by name of a figure."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -107,7 +106,6 @@ def show(title: str, rows: Iterable[Json], columns: dict[str, str]) -> list[Json
     for row in shown:
         table.add_row(*(_written(row.get(name)) for name in columns))
     Console(width=None if sys.stdout.isatty() else 160).print(table)
-    return [{"part": title, **row} for row in shown]
 
 
 def _written(value: Any) -> str:

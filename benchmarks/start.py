@@ -4,14 +4,12 @@
     python benchmarks/start.py prefect    # also through Prefect
 
 A server on loopback notes when the first request of a run comes in, against the moment at which
-the process was started; then the run is killed. Medians of RUNS; CPU seconds, which other work on
-the machine changes less, are those of the process and what it has started until then. A local run
+the process was started; then the run is killed. Medians of RUNS. A local run
 is to ask within 1.5 seconds.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -31,19 +29,6 @@ queries: {count: 4}
 """
 
 
-def cpu(pid: int) -> float:
-    """CPU seconds of a process and all it has started."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        children = " ".join(
-            one.read_text() for one in Path(f"/proc/{pid}/task").glob("*/children")
-        ).split()
-    except OSError:
-        return 0.0
-    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    return own + sum(cpu(int(child)) for child in children)
-
-
 def first_request(engine: str, home: Path) -> Json:
     """Until the first request of a run came in."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -56,7 +41,7 @@ def first_request(engine: str, home: Path) -> Json:
         server.settimeout(120)
         connection, _ = server.accept()
         connection.recv(1)
-        taken = {"wall": time.monotonic() - began, "cpu": cpu(process.pid)}
+        taken = {"wall": time.monotonic() - began}
         process.terminate()
         process.wait()
         connection.close()
@@ -64,11 +49,9 @@ def first_request(engine: str, home: Path) -> Json:
 
 
 def help_page() -> Json:
-    before, began = os.times(), time.monotonic()
+    began = time.monotonic()
     subprocess.run([*TOOLLOOM, "--help"], stdout=subprocess.DEVNULL, check=True)
-    wall, after = time.monotonic() - began, os.times()
-    used = after.children_user + after.children_system
-    return {"wall": wall, "cpu": used - before.children_user - before.children_system}
+    return {"wall": time.monotonic() - began}
 
 
 def main() -> None:
@@ -82,7 +65,7 @@ def main() -> None:
         }
         taken = in_turns(RUNS, {**runs, "--help": help_page})
     rows = [{"command": command, **row} for command, row in taken.items()]
-    show("Start", rows, {"command": "command", "wall": "seconds", "cpu": "CPU s"})
+    show("Start", rows, {"command": "command", "wall": "seconds"})
 
 
 if __name__ == "__main__":

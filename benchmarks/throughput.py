@@ -1,8 +1,7 @@
-"""How fast requests are sent: the gateway, bare loops, and the ideal.
+"""How fast requests are sent: the gateway, the SDK in a bare loop, and the ideal.
 
     python benchmarks/throughput.py                       # steady
     python benchmarks/throughput.py steady failures
-    python benchmarks/throughput.py --beside ../before    # and the gateway of another checkout
     python benchmarks/throughput.py memory --records 10000 1000000
 
 The endpoint runs in its own process, and so does each measurement: memory and CPU are its own.
@@ -18,20 +17,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from measure import COSTS, Json, alone, answer, endpoint, in_turns, memory, show
+from measure import COSTS, Json, alone, answer, endpoint, in_turns, show
 
 ANSWER = '{"name": "Ann Lee", "day": "2026-01-02", "kind": "hotel", "guests": 2}'
-GATEWAY, SDK, BARE = "toolloom", "AsyncOpenAI, aiohttp", "bare aiohttp"
+GATEWAY, SDK = "toolloom", "AsyncOpenAI, aiohttp"
 # Latency, concurrency, and the share of the ideal rate (or of the SDK's) that is wanted.
 STEADY = ((0.2, 64, 0.92), (0.2, 256, 0.82), (1.0, 256, 0.97), (0.0, 64, 2.4))
 WELL, FEW = "no failures", "2 % 429, 2 % 500, ½ % reset, ½ % truncated"
@@ -75,9 +73,6 @@ class Task:
         await asyncio.gather(*(work() for _ in range(self.concurrency)))
 
 
-Way: TypeAlias = Callable[[Task], Awaitable[None]]
-
-
 def booking(number: int) -> Json:
     """A request of about 1.5 kB."""
     user = {"role": "user", "content": f"Write booking number {number}."}
@@ -90,21 +85,6 @@ def booking(number: int) -> Json:
         "temperature": 0.7,
         "seed": number,
     }
-
-
-async def bare_aiohttp(task: Task) -> None:
-    import aiohttp
-
-    headers = {"Content-Type": "application/json"}
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector) as session:
-
-        async def send(body: Json) -> None:
-            url, content = f"{task.base_url}/chat/completions", json.dumps(body).encode()
-            async with session.post(url, data=content, headers=headers) as response:
-                json.loads(await response.read())["choices"][0]["message"]["content"]
-
-        await task.share(send)
 
 
 async def sdk(task: Task) -> None:
@@ -138,15 +118,18 @@ async def gateway(task: Task) -> None:
             task.figures = {"asked": opened.stats.asked, "retries": opened.stats.retries}
 
 
-SENDING: dict[str, Way] = {BARE: bare_aiohttp, SDK: sdk, GATEWAY: gateway}
+SENDING: dict[str, Callable[[Task], Coroutine[Any, Any, None]]] = {
+    SDK: sdk,
+    GATEWAY: gateway,
+}
 
 
 def send(way: str, **fields: Any) -> Json:
     """One way's figures. One request goes before: it loads the libraries."""
     task = Task(**fields)
-    asyncio.run(SENDING[way](Task(task.base_url, 1, 1)))  # type: ignore[arg-type]  # a coroutine
+    asyncio.run(SENDING[way](Task(task.base_url, 1, 1)))
     began, start = time.perf_counter(), time.process_time()
-    asyncio.run(SENDING[way](task))  # type: ignore[arg-type]
+    asyncio.run(SENDING[way](task))
     wall, cpu = time.perf_counter() - began, time.process_time() - start
     sent = len(task.done)
     costs = {"wall": wall, "cpu": 1000 * cpu / max(1, sent), "sent": sent}
@@ -191,7 +174,7 @@ def tiny_records(records: int) -> Json:
 
     with tempfile.TemporaryDirectory() as outputs:
         assert asyncio.run(made(Path(outputs))).counts.accepted == records
-    return {"records": records, "peak": memory("VmHWM")}
+    return {"records": records}
 
 
 def measured(way: str, **task: Any) -> Callable[[], Json]:
@@ -202,13 +185,7 @@ def steady(chosen: argparse.Namespace) -> Iterator[Json]:
     for latency, at_once, target in STEADY:
         with endpoint(latency=latency, answer=ANSWER) as base_url:
             load = {"base_url": base_url, "requests": chosen.requests, "concurrency": at_once}
-            ways = {way: measured(way, **load) for way in (BARE, SDK, GATEWAY)}
-            if other := chosen.beside:
-                script = other / "benchmarks" / Path(__file__).name
-                python = other / ".venv/bin/python"
-                ways[other.name] = partial(
-                    alone, str(script), "send", python=str(python), way=GATEWAY, **load
-                )
+            ways = {way: measured(way, **load) for way in (SDK, GATEWAY)}
             taken = in_turns(chosen.rounds, ways)
         ideal = at_once / latency if latency else taken[SDK]["rate"]
         for way, row in taken.items():
@@ -229,11 +206,6 @@ def failing(chosen: argparse.Namespace) -> Iterator[Json]:
         yield {"server": name, **row, "times": row["wall"] / taken[WELL]["wall"]}
 
 
-def kept(chosen: argparse.Namespace) -> Iterator[Json]:
-    for records in chosen.records:
-        yield alone(__file__, "tiny_records", records=records)
-
-
 SENT = {**COSTS, "cpu": "CPU ms"}
 PLACE = {"latency": "latency", "at once": "at once", "way": "way"}
 PARTS: dict[str, tuple[str, Callable[[argparse.Namespace], Iterator[Json]], dict[str, str]]] = {
@@ -243,7 +215,11 @@ PARTS: dict[str, tuple[str, Callable[[argparse.Namespace], Iterator[Json]], dict
         {**PLACE, "rate": "1/s", "share": "share", "target": "target", "met": "met", **SENT},
     ),
     "failures": ("Failures", failing, {"server": "server", "times": "× without", **SENT}),
-    "memory": ("Records of a run", kept, {"records": "records", "peak": "MB"}),
+    "memory": (
+        "Records of a run",
+        lambda chosen: (alone(__file__, "tiny_records", records=n) for n in chosen.records),
+        {"records": "records", "peak": "MB"},
+    ),
 }
 
 
@@ -255,7 +231,6 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--beside", type=Path, help="another checkout, with its .venv")
     parser.add_argument("--records", type=int, nargs="+", default=[10_000, 1_000_000])
     chosen = parser.parse_args()
     for part in chosen.parts or ["steady"]:

@@ -5,8 +5,7 @@
 
 All on one core. Calls are those of random walks, made again from the states that they had, failing
 ones included. The baseline of the same process is what a call cannot cost less than: its arguments
-and response through JSON once. Single tasks are those of one want; of all tasks the share is told
-that takes so many calls, each of them needed.
+and response through JSON once. Single tasks are those of one want.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ from measure import alone, answer, show
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.library import load_scripts, load_world
-from toolloom.pipeline.worlds.plans import MOST_CALLS
 from toolloom.pipeline.worlds.scripts import play
 from toolloom.pipeline.worlds.soundness import walk
 from toolloom.pipeline.worlds.states import draw_now, draw_state
@@ -33,7 +30,6 @@ from toolloom.pipeline.worlds.tasks import tasks
 SHIPPED = Path(__file__).parents[1] / "recipes" / "worlds"
 SECONDS = 2.0  # of each measurement
 TASKS = 800
-DEPTHS = range(MOST_CALLS + 1)  # calls of a task
 
 
 def rate(act: Callable[[int], Any]) -> float:
@@ -70,9 +66,7 @@ def measured(file: str) -> dict[str, float]:
     began = time.perf_counter()
     list(tasks(machine, 1, TASKS, "single"))
     single = TASKS / (time.perf_counter() - began)
-    depths = Counter(len(task.calls) for task in tasks(machine, 2, TASKS) if task)
     return {
-        **{str(depth): 100 * depths[depth] / TASKS for depth in DEPTHS},
         "tasks": single,
         "calls": rate(again) * len(calls),
         "json": rate(through_json) * len(calls),
@@ -93,8 +87,6 @@ def main() -> None:
     columns = {"calls": "calls/s", "ratio": "of JSON alone", "states": "states/s"}
     columns |= {"rows": "rows of scripts/s", "tasks": "single tasks/s", "peak": "MB"}
     show("Worlds", rows, {"world": "world", **columns})
-    depths = {str(depth): str(depth) for depth in DEPTHS}
-    show("Share of tasks by calls, %", rows, {"world": "world", **depths})
 
 
 if __name__ == "__main__":
