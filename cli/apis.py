@@ -96,7 +96,7 @@ def import_(
     """
     from toolloom.pipeline.apis.pool import open_pool
     from toolloom.pipeline.apis.sources import import_into, server
-    from toolloom.pipeline.render.terminal import Ticking
+    from toolloom.pipeline.pages.screen import ticking
     from toolloom.schemas import ApiSource, Format, NothingFound
 
     known("--format", form, [name for name in get_args(Format) if name != "mcp"])
@@ -108,20 +108,12 @@ def import_(
     if not given:
         raise NothingFound("There is nothing to import: name a SOURCE, or a server with --mcp.")
     pool = open_pool(outputs, into)
-    now = ("", 0)
-
-    def seen(source: str, number: int) -> None:
-        nonlocal now
-        now = source, number
-
-    def line(seconds: float) -> str:
-        source, number = now
-        return f"{source}: {number:,} APIs so far, {seconds:.0f} s"
-
-    with Ticking(console_on(sys.stderr), line):
+    with ticking(console_on(sys.stderr)) as tell:
         marks = {"category": category, "collection": collection}
         marked = [source.model_copy(update=marks) for source in given]
-        outcomes = import_into(pool, marked, outputs, seen)
+        outcomes = import_into(
+            pool, marked, outputs, lambda source, n: tell(f"{source}: {n:,} APIs so far")
+        )
     _tell_imports(outcomes, pool, report)
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from toolloom.cli.console import FOUND, HERE, Outputs, console_on, deliver, say, write_json
 from toolloom.cli.run import From, Name, RunOptions, end, extend, with_run_options
 from toolloom.pipeline.store.secrets import SECRETS
-
-if TYPE_CHECKING:
-    from toolloom.pipeline.dataset.verify import Progress
 
 
 @with_run_options
@@ -114,9 +110,6 @@ def diff(
         write_json(json_file, made)
 
 
-SOON, EVERY = 3, 20  # seconds until progress is told, and between its lines where there is no bar
-
-
 def verify(
     what: Annotated[
         str, typer.Argument(metavar="FOLDER|NAME[/VERSION]", help="A version of a dataset.")
@@ -136,30 +129,19 @@ def verify(
     """
     from toolloom.pipeline.dataset.verify import place_of
     from toolloom.pipeline.dataset.verify import verify as verified
+    from toolloom.pipeline.pages.screen import ticking
     from toolloom.pipeline.pages.sections import verify_sections
 
     cores = os.cpu_count() or 1
-    report = verified(place_of(outputs, what), _progress(), cores if cores > 1 else 0)
+    with ticking(console_on(sys.stderr)) as tell:
+        report = verified(
+            place_of(outputs, what),
+            lambda done, of: tell(f"{done:,} of {of:,} rows verified"),
+            cores if cores > 1 else 0,
+        )
     deliver(report, json_file, verify_sections(report))
     if not report.good:
         raise typer.Exit(FOUND)
-
-
-def _progress() -> Progress:
-    """Tells how far it is on standard error: one line that changes, or a line now and then."""
-    console = console_on(sys.stderr)
-    told = time.monotonic() + SOON - EVERY
-
-    def tell(done: int, total: int) -> None:
-        nonlocal told
-        now = time.monotonic()
-        if now - told < (1 if console.is_terminal else EVERY):
-            return
-        told = now
-        line = f"{done:,} of {total:,} rows verified"
-        console.print(line, end="\r" if console.is_terminal else "\n")
-
-    return tell
 
 
 def complexity(

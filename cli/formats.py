@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say, tell
+from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, console_on, known, say
 
 if TYPE_CHECKING:
     from toolloom.pipeline.formats.audit import AuditReport
@@ -83,9 +82,6 @@ def export(
         raise typer.Exit(NOTHING_ACCEPTED)
 
 
-EVERY = 5.0  # seconds between two lines of progress
-
-
 def audit(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="JSON, JSON lines or Parquet, or a folder.")
@@ -109,17 +105,16 @@ def audit(
     """
     from toolloom.pipeline.formats import audit as audits
     from toolloom.pipeline.formats.audit import flagged_rows, write_report
+    from toolloom.pipeline.pages.screen import ticking
 
     report_path = Path(json_file) if json_file not in (None, "-") else None
-    due = time.monotonic() + EVERY
-
-    def watch(report: AuditReport) -> None:
-        nonlocal due
-        if report.rows % 50 == 0 and time.monotonic() >= due:
-            due = time.monotonic() + EVERY
-            tell(f"{report.rows:,} rows, {report.flagged:,} with findings", "progress")
-
     with ExitStack() as stack:
+        tell = stack.enter_context(ticking(console_on(sys.stderr)))
+
+        def watch(report: AuditReport) -> None:
+            if report.rows % 50 == 0:
+                tell(f"{report.rows:,} rows, {report.flagged:,} with findings")
+
         flag = stack.enter_context(flagged_rows(flagged, file)) if flagged else None
         report = audits.audit(file, examples=n, flag=flag, tell=watch)
     if report_path:

@@ -33,7 +33,7 @@ from toolloom.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.progress import Watch
+    from toolloom.pipeline.progress import Progress
     from toolloom.pipeline.run import Made
     from toolloom.pipeline.store.run_folder import RunFolder
     from toolloom.schemas import JsonObject, Recipe
@@ -258,7 +258,7 @@ def run(recipe: RecipePath, options: RunOptions, seed: Seed = None) -> None:
     end(carry_out(chosen, message, options, recipe=str(recipe.resolve()), seed=seed), options)
 
 
-def watched(recipe: Recipe, log_json: bool, log_level: LevelOption | None) -> Watch:
+def watched(recipe: Recipe, log_json: bool, log_level: LevelOption | None) -> Progress:
     """The run's progress, with its log beside it."""
     from toolloom.pipeline.pages.screen import LogProgress, Screen
 
@@ -306,7 +306,7 @@ def carry_out(planned: Recipe, message: str, options: RunOptions, **parameters: 
         return in_prefect(watch, {**parameters, **where}, cache)
 
 
-def in_prefect(watch: Watch, parameters: dict[str, Any], cache: str | None) -> Made:
+def in_prefect(watch: Progress, parameters: dict[str, Any], cache: str | None) -> Made:
     """Start Prefect, or find its server, and run a flow with these parameters."""
     # Prefect's own log would tear the progress apart; its page and database have all of it.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")

@@ -128,22 +128,14 @@ def report(
     Example: `toolloom report quickstart`
     """
     from toolloom.pipeline.pages import report as reports
-    from toolloom.pipeline.render.terminal import Ticking
+    from toolloom.pipeline.pages.screen import ticking
     from toolloom.pipeline.store.version import find_version
 
     version = find_version(outputs, dataset)
     path = reports.path_of(version, output)
-    done, total = 0, reports.rows_of(version)
-
-    def tick() -> None:
-        nonlocal done
-        done += 1
-
-    def line(seconds: float) -> str:
-        return f"{done:,} of {total:,} rows read, {seconds:.0f} s"
-
-    with Ticking(console_on(sys.stderr), line):
-        size = reports.write(path, reports.page(version, reports.read(version, tick)))
+    with ticking(console_on(sys.stderr)) as tell:
+        seen = reports.read(version, lambda n, of: tell(f"{n:,} of {of:,} rows read"))
+        size = reports.write(path, reports.page(version, seen))
     say(f"{path}: the report of {version.label}, {size / 1e6:.1f} MB. Open it in a browser.")
 
 

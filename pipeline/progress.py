@@ -1,14 +1,14 @@
-"""Who is told what happens in a run, and how far it is, in figures; those who show it are in
-pages/screen.py."""
+"""How far a run is, in figures. `Progress` is told what happens and shows nobody; who shows it is
+below it: a terminal and log lines in pages/screen.py, Prefect's page in orchestration/artifacts.py.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from toolloom.llm.client import Stats
@@ -19,39 +19,6 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 20.0
 WINDOW = 30.0  # seconds that speeds are taken over
 TICK = 0.25  # seconds between two samples of the counters
-
-
-class Progress(Protocol):
-    """Told of what happens in a run, while it happens."""
-
-    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None:
-        """The run begins."""
-
-    def opened(self, stats: Stats) -> None:
-        """The gateway's counters, live."""
-
-    def worked(self, stage: str, outcome: Outcome) -> None:
-        """A record's outcome, before its shard is on the disk."""
-
-    def returned(self, stage: str, entered: int, mark: Mark) -> None:
-        """A shard that so many records entered, from another machine: the outcomes of all."""
-
-    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None:
-        """A shard of so many records is finished; not `fresh` if an earlier process did it."""
-
-    def stage_done(self, stage: str, mark: Mark) -> None:
-        """A stage is complete; its mark counts what settling moved."""
-
-
-class Silent:
-    """Progress nobody looks at."""
-
-    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None: ...
-    def opened(self, stats: Stats) -> None: ...
-    def worked(self, stage: str, outcome: Outcome) -> None: ...
-    def returned(self, stage: str, entered: int, mark: Mark) -> None: ...
-    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None: ...
-    def stage_done(self, stage: str, mark: Mark) -> None: ...
 
 
 @dataclass
@@ -100,44 +67,19 @@ class StageFigures:
         return (self.total - self.done) * self.requests / self.worked
 
 
-@dataclass
-class Speed:
-    """Counters at several moments, for what happens a second now, not on the average."""
-
-    _seen: deque[tuple[float, int, int, int]] = field(default_factory=deque)
-    _lock: Lock = field(default_factory=Lock)
-
-    def sample(self, stats: Stats) -> None:
-        now, sent = time.monotonic(), stats.asked
-        with self._lock:
-            if self._seen and now - self._seen[-1][0] < TICK:
-                return
-            while len(self._seen) > 1 and self._seen[1][0] < now - WINDOW:
-                self._seen.popleft()
-            self._seen.append((now, sent, sent + stats.cached, stats.completion_tokens))
-
-    def each_second(self) -> tuple[float, float, float]:
-        """Requests sent; answers, cached ones among them; tokens received."""
-        with self._lock:
-            if len(self._seen) < 2:
-                return 0.0, 0.0, 0.0
-            (began, *first), (now, *last) = self._seen[0], self._seen[-1]
-        sent, answers, tokens = ((b - a) / (now - began) for a, b in zip(first, last, strict=True))
-        return sent, answers, tokens
-
-
-class Watch:
-    """Follows a run. `on_start` is called when its work begins, after what it needs is started."""
+class Progress:
+    """Told of what happens in a run, while it happens. `on_start` is called when its work begins,
+    after what it needs is started."""
 
     def __init__(self) -> None:
         self.stages: dict[str, StageFigures] = {}
-        self.speed = Speed()
         self.on_start: Callable[[], None] = lambda: None
+        self.run = ""
         self._stats: Stats | None = None
         self._priced = False
-        self._run = ""
-        self._began = time.monotonic()
-        self._told = self._began
+        self._began = self._shown = time.monotonic()
+        # Time, requests sent, answers, tokens received; added to by whoever looks, in any thread.
+        self._counted: deque[tuple[float, int, int, int]] = deque(maxlen=round(WINDOW / TICK))
 
     def __enter__(self) -> Self:
         return self
@@ -145,16 +87,15 @@ class Watch:
     def __exit__(self, *error: object) -> None: ...
 
     def say(self, event: str, message: str, **facts: Any) -> None:
-        """Tell something that happens once."""
-        raise NotImplementedError
+        """Show something that happens once."""
 
-    def tell(self) -> None:
-        """Tell how far the run is."""
-        raise NotImplementedError
+    def show(self) -> None:
+        """Show how far the run is."""
 
     def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None:
+        """The run begins."""
         self.on_start()
-        self._run, self._priced = recipe.run_id, bool(recipe.prices)
+        self.run, self._priced = recipe.run_id, bool(recipe.prices)
         self.stages = {
             s.name: StageFigures(
                 s.name, _expecting(s, recipe), bool(s.agent), s.beside, s.beside and bool(s.feed)
@@ -163,52 +104,57 @@ class Watch:
         }
 
     def opened(self, stats: Stats) -> None:
+        """The gateway's counters, live."""
         self._stats = stats
 
     def worked(self, stage: str, outcome: Outcome) -> None:
-        known = self._of(stage)
-        known.done += 1
-        known.worked += 1
-        known.accepted += len(outcome.accepted)
-        known.rejected += len(outcome.rejected)
+        """A record's outcome, before its shard is on the disk."""
         records: Iterator[Any] = iter((*outcome.accepted, *outcome.rejected))
         shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
-        known.requests += sum(share.requests for share in shares)
-        self._tell_if_due()
+        requests = sum(share.requests for share in shares)
+        self._add(stage, 1, len(outcome.accepted), len(outcome.rejected), requests)
 
     def returned(self, stage: str, entered: int, mark: Mark) -> None:
-        known = self._of(stage)
-        known.done += entered
-        known.worked += entered
-        known.accepted += mark.accepted
-        known.rejected += mark.rejected
-        known.requests += mark.use.requests
-        self._tell_if_due()
+        """A shard that so many records entered, from another machine: the outcomes of all."""
+        self._add(stage, entered, mark.accepted, mark.rejected, mark.use.requests)
+
+    def _add(
+        self, stage: str, done: int, accepted: int, rejected: int, requests: int | None = None
+    ) -> None:
+        """`requests`: None for records of an earlier process."""
+        figures = self._of(stage)
+        figures.done += done
+        figures.accepted += accepted
+        figures.rejected += rejected
+        if requests is not None:
+            figures.worked += done
+            figures.requests += requests
+        self._sample()
+        if time.monotonic() - self._shown > SECONDS_BETWEEN_LINES:
+            self._shown = time.monotonic()
+            self.show()
 
     def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None:
-        known = self._of(stage)
+        """A shard of so many records is finished; not `fresh` if an earlier process did it."""
         if not fresh:
-            known.done += records
-            known.accepted += mark.accepted
-            known.rejected += mark.rejected
-        self._tell_if_due()
+            self._add(stage, records, mark.accepted, mark.rejected)
 
     def stage_done(self, stage: str, mark: Mark) -> None:
+        """A stage is complete; its mark counts what settling moved."""
         known = self._of(stage)
         known.accepted, known.rejected, known.finished = mark.accepted, mark.rejected, True
         known.done = known.done or mark.accepted + mark.rejected
-        self._told = time.monotonic()
-        self.tell()
+        self._shown = time.monotonic()
+        self.show()
 
     def _of(self, stage: str) -> StageFigures:
         return self.stages.setdefault(stage, StageFigures(stage, lambda coming: None))
 
-    def _tell_if_due(self) -> None:
-        if self._stats:
-            self.speed.sample(self._stats)
-        if time.monotonic() - self._told > SECONDS_BETWEEN_LINES:
-            self._told = time.monotonic()
-            self.tell()
+    def _sample(self) -> None:
+        now, stats = time.monotonic(), self._stats
+        if stats and (not self._counted or now - self._counted[-1][0] >= TICK):
+            sent = stats.asked
+            self._counted.append((now, sent, sent + stats.cached, stats.completion_tokens))
 
     def figures(self) -> list[StageFigures]:
         """The stages with their totals as far as they can be told now."""
@@ -218,43 +164,47 @@ class Watch:
             stage.forecast(before)
             if not stage.beside:
                 before = stage
-        if self._stats:
-            self.speed.sample(self._stats)
+        self._sample()
         return stages
 
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._began
+    def speeds(self) -> tuple[float, float, float]:
+        """Of the last seconds, each second: requests sent; answers, cached ones among them; tokens
+        received."""
+        counted = list(self._counted)
+        if len(counted) < 2:
+            return 0.0, 0.0, 0.0
+        now, *last = counted.pop()
+        began, *first = next((c for c in counted if c[0] >= now - WINDOW), counted[-1])
+        sent, answers, tokens = ((b - a) / (now - began) for a, b in zip(first, last, strict=True))
+        return sent, answers, tokens
 
     def seconds_left(self) -> float | None:
         """A forecast from the requests that records took so far and the present speed."""
         stages = self.figures()
         left = [stage.requests_left() for stage in stages]
         known = [requests for requests in left if requests is not None]
-        answers = self.speed.each_second()[1]
+        answers = self.speeds()[1]
         if self._stats is None or len(known) < len(left) or not answers:
             return None
-        # Answers that no finished record accounts for belong to records under way.
+        # Requests that no finished record accounts for belong to records under way.
         booked = sum(stage.requests for stage in stages)
         ahead = max(0, self._stats.asked + self._stats.cached - booked)
         return max(0.0, sum(known) - ahead) / answers
 
     def facts(self) -> dict[str, Any]:
         """The counters, the speeds and the time as JSON values; no cost without prices."""
-        if self._stats is None:
-            return {"seconds": round(self.seconds, 1)}
-        sent, _, tokens = self.speed.each_second()
-        left = self.seconds_left()
-        counted = self._stats
-        cost = {"cost": round(counted.cost, 6)} if self._priced else {}
+        seconds, stats, left = time.monotonic() - self._began, self._stats, self.seconds_left()
+        if stats is None:
+            return {"seconds": round(seconds, 1)}
+        sent, _, tokens = self.speeds()
         return {
-            "requests": counted.asked,
-            "cached": counted.cached,
+            "requests": stats.asked,
+            "cached": stats.cached,
             "requests_per_second": round(sent, 1),
             "tokens_per_second": round(tokens, 1),
-            "retries": counted.retries,
-            **cost,
-            "seconds": round(self.seconds, 1),
+            "retries": stats.retries,
+            **({"cost": round(stats.cost, 6)} if self._priced else {}),
+            "seconds": round(seconds, 1),
             **({} if left is None or left < 1 else {"seconds_left": round(left)}),
         }
 

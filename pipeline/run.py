@@ -32,7 +32,7 @@ from toolloom.llm.log import WORK, Work
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.run_report import Summary, summarise
 from toolloom.pipeline.growth import begin
-from toolloom.pipeline.progress import Progress, Silent
+from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.shard import Cluster, Engine
 from toolloom.pipeline.stage import (
     Context,
@@ -110,7 +110,7 @@ async def run(
             check(chosen, recipe)
         filled = start.filled if start else frozenset()
         folder.open(recipe, [planned_stage(stage, stage.name in filled) for stage in chosen])
-        watch = progress or Silent()
+        watch = progress or Progress()
         watch.planned(recipe, chosen)
         stats = Stats()
         if unfinished:

@@ -20,7 +20,7 @@ from prefect.artifacts import (
 from toolloom.llm.log import note
 from toolloom.pipeline.dataset.run_report import Summary
 from toolloom.pipeline.pages.screen import in_words, stage_in_words
-from toolloom.pipeline.progress import StageFigures, Watch
+from toolloom.pipeline.progress import Progress, StageFigures
 from toolloom.pipeline.render.markdown import cell, markdown
 from toolloom.pipeline.render.section import Section, dollars
 from toolloom.pipeline.run import Made
@@ -42,13 +42,13 @@ def key_of(dataset: str, part: str = "") -> str:
     return f"toolloom-{dataset}{part}"
 
 
-class Live(Watch):
+class Live(Progress):
     """Follows a run on Prefect's page. Whatever happens to the page, the run goes on."""
 
     def __init__(self, dataset: str) -> None:
         super().__init__()
         self._key = key_of(dataset, "-progress")
-        self._shown: tuple[float, str] = (0.0, "")
+        self._described: tuple[float, str] = (0.0, "")
         self._artifact: UUID | None = None
         self._updating: asyncio.Task[None] | None = None
         self._given: set[str] = set()
@@ -64,9 +64,6 @@ class Live(Watch):
 
     def say(self, event: str, message: str, **facts: Any) -> None:
         note(logging.INFO, event, message, **facts)
-
-    def tell(self) -> None:
-        """Nothing: the page is updated by the clock."""
 
     async def __aenter__(self) -> Self:
         self._updating = asyncio.create_task(self._update_again_and_again())
@@ -90,14 +87,14 @@ class Live(Watch):
 
     async def _update(self, done: float) -> None:
         now = (round(done, 1), SECRETS.hide(described(self._own(), self.facts())))
-        if now == self._shown:
+        if now == self._described:
             return
         try:
             if self._artifact is None:
                 self._artifact = await acreate_progress_artifact(now[0], self._key, now[1])
             else:
                 await aupdate_progress_artifact(self._artifact, now[0], now[1])
-            self._shown = now
+            self._described = now
         except Exception as error:  # noqa: BLE001 - of any library on the way to it
             note(logging.WARNING, "page", f"the page cannot be updated: {error!r}")
 

@@ -50,95 +50,39 @@ def dialogue_html(record: JsonObject, *, raw: bool = False, longest: int | None 
     with the model's raw responses, folded. `longest`: characters of each text that are shown.
     """
 
-    def cut(value: object) -> str:
-        whole = str(value)
-        if longest is None or len(whole) <= longest:
-            return whole
-        return f"{whole[:longest]}… ({len(whole) - longest:,} more characters)"
-
-    rejected = "reason" in record
+    rejected = record if "reason" in record else None
     inner: JsonObject = record["record"] if rejected else record
     need, dialogue = need_of(inner), inner.get("dialogue", inner)
     messages, verdict = dialogue.get("messages") or (), inner.get("verdict") or {}
     findings: list[JsonObject] = [*(record.get("findings") or ())]
     if not rejected:
         findings += [*(verdict.get("findings") or ()), *(record.get("flags") or ())]
-    intents = _intents(need)
-    served = _served(dialogue, need) if messages else {}
-    turns = []
-    for number, message in enumerate(messages):
-        content, observed = message.get("content"), None
-        if message["role"] == "tool":
-            observed = _observed(content)
-        calls = []
-        for nth, call in enumerate(message.get("tool_calls") or ()):
-            function, intent = call["function"], None
-            arguments = function.get("arguments")
-            if (number, nth) in served:
-                index, differs = served[number, nth]
-                intent = {**intents[index], "differs": differs}
-            calls.append(
-                {
-                    "name": function.get("name", ""),
-                    "arguments": _values(arguments, cut) if isinstance(arguments, dict) else [],
-                    "unread": None if isinstance(arguments, dict) else cut(arguments),
-                    "intent": intent,
-                }
-            )
-        turns.append(
-            {
-                "number": number,
-                "role": message["role"],
-                "text": None if content is None or observed else cut(content),
-                "observed": observed and {k: v and cut(v) for k, v in observed.items()},
-                "name": message.get("name") or "",
-                "came_about": message.get("execution") or None,
-                "calls": calls,
-                "findings": [f for f in findings if f.get("turn") == number],
-            }
-        )
-    known = range(len(turns))
-    loose = [f for f in findings if f.get("turn") not in known]
+    intents, served = _intents(need), _served(dialogue, need) if messages else {}
     made_for = {index for index, _ in served.values()}
     wanted = {intent["api"] for intent in need.get("intent") or ()}
+    loose = [f for f in findings if f.get("turn") not in range(len(messages))]
     return render(
         "dialogue.html.j2",
         id=record.get("id") or need.get("id", ""),
         kinds=[need[key] for key in ("ability", "scenario") if key in need],
-        rejected={
-            **{key: record[key] for key in ("stage", "agent", "reason")},
-            "detail": cut(record["detail"]),
-        }
-        if rejected
-        else None,
+        rejected=rejected,
         loose=[f for f in loose if f.get("detail") != record.get("detail")],
-        stopped=rejected and bool(turns) and not findings,
-        turns=turns,
+        messages=messages,
+        findings=findings,
+        intents=intents,
+        served=served,
         unmade=[one for index, one in enumerate(intents) if index not in made_for],
         unserved=need.get("scenario") == "irrelevance",
-        fields=[] if turns else [(name, cut(value)) for name, value in _fields(inner, need)],
-        offered=sorted(
-            (
-                {
-                    "function": api["function"],
-                    "about": cut(api.get("description", "")),
-                    "needed": api_id(api) in wanted,
-                }
-                for api in need.get("pool") or ()
-            ),
-            key=lambda api: not api["needed"],
-        ),
-        votes=[
-            {**vote, "explanation": cut(vote.get("explanation", ""))}
-            for vote in verdict.get("votes") or ()
-        ],
-        raw=[(cut(spoken(one)), cut(one)) for one in (record.get("raw") or () if raw else ())],
+        fields=[] if messages else [*_fields(inner, need)],
+        offered=sorted(need.get("pool") or (), key=lambda api: api_id(api) not in wanted),
+        needed=lambda api: api_id(api) in wanted,
+        votes=verdict.get("votes") or (),
+        raw=[(spoken(one), one) for one in (record.get("raw") or () if raw else ())],
         made_by=_made_by(record, inner),
+        observed=_observed,
+        as_json=_plain,
+        longest=longest,
     )
-
-
-def _values(arguments: JsonObject, cut: Any = str) -> list[tuple[str, str]]:
-    return [(name, cut(_plain(value))) for name, value in arguments.items()]
 
 
 def _intents(need: JsonObject) -> list[JsonObject]:
@@ -154,7 +98,7 @@ def _intents(need: JsonObject) -> list[JsonObject]:
     return [
         {
             "function": function,
-            "arguments": _values(intent.get("arguments") or {}),
+            "arguments": intent.get("arguments") or {},
             "taken": {n: source(each) for n, each in (intent.get("references") or {}).items()},
         }
         for function, intent in zip(functions, need.get("intent") or (), strict=True)
@@ -202,7 +146,7 @@ def _observed(content: Any) -> JsonObject | None:
     return {
         "error": None if error is None else str(error),
         "line": f"{short[:SHORT]}…" if len(short) > SHORT else short,
-        "whole": _pretty(response) if len(line) > SHORT or found else None,
+        "whole": _plain(response, 2) if len(line) > SHORT or found else None,
     }
 
 
@@ -213,22 +157,15 @@ def _fields(inner: JsonObject, need: JsonObject) -> Iterator[tuple[str, str]]:
         yield "calls", ", ".join(str(step.get("function")) for step in seed.get("steps") or ())
     for name, value in (need or inner).items():
         if name not in TECHNICAL and value not in (None, "", [], (), {}):
-            yield name, value if isinstance(value, str) else _pretty(value)
+            yield name, value if isinstance(value, str) else _plain(value, 2)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Any, indent: int | None = None) -> str:
     """A value as JSON: text without its quotes would look like a number."""
     try:
-        return json.dumps(value, ensure_ascii=False)
-    except RecursionError:
-        return "(too deep to be shown)"
-
-
-def _pretty(value: Any) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, indent=2)
-    except RecursionError:  # of the encoder that indents, which goes less deep
-        return _plain(value)
+        return json.dumps(value, ensure_ascii=False, indent=indent)
+    except RecursionError:  # of the encoder that indents sooner
+        return "(too deep to be shown)" if indent is None else _plain(value)
 
 
 def _made_by(record: JsonObject, inner: JsonObject) -> list[JsonObject]:

@@ -10,13 +10,15 @@ import hashlib
 import json
 import re
 from base64 import b64encode
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappush, heapreplace
-from itertools import groupby
+from heapq import nsmallest
+from itertools import accumulate, groupby, islice
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 from toolloom.pipeline.curation.duplicates import folded
 from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, added
@@ -49,6 +51,7 @@ TALLIES = {
     "calls": "Calls in a dialogue",
     "observations": "How observations came about",
 }
+INSTRUCTIONS = ("instructions",)
 LEGEND = (("good", "accepted"), ("bad", "rejected"))
 
 
@@ -58,18 +61,16 @@ class Draw:
 
     def __init__(self, size: int = SHOWN) -> None:
         self.size, self.seen = size, 0
-        self._heap: list[tuple[int, int, JsonObject]] = []  # the highest hash, negated, is first
+        self._kept: list[tuple[int, int, JsonObject]] = []
 
     def offer(self, name: str, item: JsonObject) -> None:
         self.seen += 1  # which decides between equal names, so that items are never compared
-        entry = (-place(name), -self.seen, item)
-        if len(self._heap) < self.size:
-            heappush(self._heap, entry)
-        elif entry > self._heap[0]:
-            heapreplace(self._heap, entry)
+        self._kept.append((place(name), self.seen, item))
+        if len(self._kept) > 4 * self.size:
+            self._kept = nsmallest(self.size, self._kept)
 
     def __iter__(self) -> Iterator[JsonObject]:
-        return (item for *_, item in sorted(self._heap, key=lambda e: e[:2], reverse=True))
+        return (item for *_, item in nsmallest(self.size, self._kept))
 
 
 def place(name: str) -> int:
@@ -81,15 +82,32 @@ def place(name: str) -> int:
 class ReadRows:
     """What the rows tell."""
 
-    samples: dict[tuple[str, ...], Draw] = field(default_factory=lambda: defaultdict(Draw))
+    samples: dict[tuple[str, ...], Draw] = field(
+        default_factory=lambda: defaultdict(Draw, {INSTRUCTIONS: Draw(SHOWN * len(LEVELS))})
+    )
     requests: dict[str, Draw] = field(default_factory=lambda: defaultdict(lambda: Draw(DRAWN)))
     lengths: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    fallen: Counter[tuple[str, str]] = field(default_factory=Counter)  # reason, stage
+    rejected: Counter[tuple[str, str]] = field(default_factory=Counter)  # reason, stage
     levels: Counter[str] = field(default_factory=Counter)  # of instructions
     apis: dict[str, str] = field(default_factory=dict)  # category by id
     called: set[str] = field(default_factory=set)  # ids of APIs
 
-    def sample(self, split: str, row: JsonObject) -> None:
+    def add(self, config: str, row: JsonObject) -> None:
+        """A row, with its split."""
+        if config == "samples":
+            self._add_sample(row)
+        elif config == "rejected":
+            self.rejected[row["reason"], row["stage"]] += 1
+            self.samples["rejected", row["reason"], row["stage"]].offer(row["id"], row)
+        elif config == "instructions":
+            self.levels[row["level"]] += 1
+            # All levels of one request have one hash: they are drawn, or not, together.
+            self.samples[INSTRUCTIONS].offer(row["sample"], row)
+            self.requests["instructions"].offer(row["id"], {"text": row["instruction"][:LETTERS]})
+        else:
+            self.apis[row["id"]] = row["category"]
+
+    def _add_sample(self, row: JsonObject) -> None:
         dialogue = json.loads(row["dialogue"])
         need, messages = dialogue["query"], dialogue["messages"]
         if need["scenario"] != "irrelevance":  # its API is not there to call
@@ -98,61 +116,40 @@ class ReadRows:
         self.lengths["messages"][len(messages)] += 1
         text = json.dumps([[m.get("content"), m.get("tool_calls")] for m in messages])
         self.lengths["tokens of the dialogue, about"][len(text) // 4] += 1
-        shares = {share["stage"] for share in json.loads(row["provenance"])}
+        is_expanded = EXPANDED in {share["stage"] for share in json.loads(row["provenance"])}
         script = (need.get("setting") or {}).get("script")
-        kind = "rows of templates" if EXPANDED in shares else "written by agents"
-        group = "templates" if EXPANDED in shares else "accepted"
+        maker = "rows of templates" if is_expanded else "written by agents"
         if script:
-            kind = "of worlds' scripts"
-            name = f"{need['setting']['world']}\0{''.join(script)}"
-            self.samples["scripts", name].offer(row["id"], {"split": split, **row})
-        kinds = (row["ability"], row["scenario"]) if group == "accepted" else ("",)
-        self.samples[(group, *kinds)].offer(row["id"], {"split": split, **row})
-        self.requests[kind].offer(row["id"], {"text": need["text"][:LETTERS]})
-
-    def rejected(self, split: str, row: JsonObject) -> None:
-        self.fallen[row["reason"], row["stage"]] += 1
-        kind = ("rejected", row["reason"], row["stage"])
-        self.samples[kind].offer(row["id"], {"split": split, **row})
-
-    def instruction(self, split: str, row: JsonObject) -> None:
-        self.levels[row["level"]] += 1
-        self.requests["instructions"].offer(row["id"], {"text": row["instruction"][:LETTERS]})
-
-    def api(self, split: str, row: JsonObject) -> None:
-        self.apis[row["id"]] = row["category"]
+            maker = "of worlds' scripts"
+            self.samples["scripts", need["setting"]["world"], "".join(script)].offer(row["id"], row)
+        self.requests[maker].offer(row["id"], {"text": need["text"][:LETTERS]})
+        kinds = ("templates",) if is_expanded else ("accepted", row["ability"], row["scenario"])
+        self.samples[kinds].offer(row["id"], row)
 
 
-def read(version: Version, tick: Callable[[], None] = lambda: None) -> ReadRows:
-    """Read all rows, one at a time; `tick` is called for each. Raises StoreError."""
-    seen = ReadRows()
-    takes = {"samples": seen.sample, "rejected": seen.rejected, "apis": seen.api}
-    for config, take in takes.items():
+def read(version: Version, tick: Callable[[int, int], None] = lambda done, of: None) -> ReadRows:
+    """Read all rows, one at a time; `tick` is told how many of how many. Raises StoreError."""
+    seen, done, configs = ReadRows(), 0, ("samples", "rejected", "instructions", "apis")
+    tables = [version.manifest["configs"].get(config, {}) for config in configs]
+    total = sum(int(made.get("rows", 0)) for splits in tables for made in splits.values())
+    for config in configs:
         for split in version.splits(config):
             for row in version.rows(config, split):
                 with readable(version, row):
-                    take(split, row)
-                tick()
-    for split in version.splits("instructions"):
-        rows = version.rows("instructions", split)
-        for name, levels in groupby(rows, key=lambda row: str(row.get("sample"))):
-            kept: list[JsonObject] = []
-            for row in levels:
-                with readable(version, row):
-                    seen.instruction(split, row)
-                kept += [row] if len(kept) < len(LEVELS) else []
-                tick()
-            seen.samples["instructions",].offer(name, {"split": split, "rows": kept})
+                    seen.add(config, {"split": split, **row})
+                done += 1
+                tick(done, total)
     return seen
 
 
-def rows_of(version: Version) -> int:
-    """How many rows `read` reads."""
-    configs = version.manifest["configs"]
-    names = ("samples", "rejected", "instructions", "apis")
-    return sum(
-        int(made.get("rows", 0)) for name in names for made in configs.get(name, {}).values()
-    )
+class Chapter(NamedTuple):
+    """A part of the page about what is counted."""
+
+    id: str
+    heading: str
+    about: str
+    sections: Sequence[Section]
+    layout: str = "wide"
 
 
 def page(version: Version, seen: ReadRows) -> str:
@@ -194,16 +191,15 @@ def page(version: Version, seen: ReadRows) -> str:
 def _cards(version: Version, seen: ReadRows) -> Iterator[tuple[str, int, str]]:
     """Figures that are shown large: what, how many, and a remark."""
     splits = version.told("splits").values()
-    rows = sum(split["rows"] for split in splits)
+    rows, several = (sum(split[name] for split in splits) for name in ("rows", "several_turns"))
     if rows or not seen.levels:
-        several = sum(split["several_turns"] for split in splits)
         yield "dialogues", rows, f"{several:,} with several user turns"
     if seen.levels:
         yield "instructions", seen.levels.total(), f"at {counted(len(seen.levels), 'level')}"
     if seen.apis:
         yield "APIs", len(seen.apis), f"in {len({*seen.apis.values()}):,} categories"
-    reasons = counted(len({reason for reason, _ in seen.fallen}), "reason")
-    yield "rejected records", seen.fallen.total(), f"for {reasons}"
+    reasons = counted(len({reason for reason, _ in seen.rejected}), "reason")
+    yield "rejected records", seen.rejected.total(), f"for {reasons}"
 
 
 def _facts(version: Version) -> Iterator[tuple[str, str]]:
@@ -230,72 +226,54 @@ def _facts(version: Version) -> Iterator[tuple[str, str]]:
 def _splits(version: Version) -> Section:
     """Rows of each split, and how many APIs its dialogues call."""
     there = version.manifest["configs"].get("instructions", {})
-    also = ["Instructions"] if there else []
     rows = [
         (
             name,
             split["rows"],
-            *(int(there.get(name, {}).get("rows", 0)) for _ in also),
+            *([int(there.get(name, {}).get("rows", 0))] if there else []),
             split["rejected"],
             split["apis"],
         )
         for name, split in version.told("splits").items()
     ]
+    also = ["Instructions"] if there else []
     return Section("Rows by split", ("Split", "Dialogues", *also, "Rejected", "APIs called"), rows)
 
 
-def _chapters(version: Version, seen: ReadRows) -> Iterator[JsonObject]:
-    """What is counted, in the order of the page: an id, a heading, what it says, and sections."""
+def _chapters(version: Version, seen: ReadRows) -> Iterator[Chapter]:
+    """What is counted, in the order of the page."""
     runs = [*version.told("runs").values()][::-1]  # the manifest tells of the last run first
     stages: dict[str, list[StageCount]] = {}
     for run in runs:
         for stage in map(StageCount.model_validate, run["counts"]["stages"]):
             if not stage.given:
                 stages.setdefault(stage.name, []).append(stage)
-    yield _chapter(
-        "funnel",
-        "From domains to accepted dialogues",
+    about = (
         "What each stage accepted and rejected. The bars stand for different things: a domain "
         "becomes several APIs, and queries are drawn over the APIs."
-        + (
-            f" {counted(len(runs), 'run')} made this version; later ones replaced rows of earlier "
-            "ones."
-            if len(runs) > 1
-            else ""
-        ),
-        _funnel(stages),
     )
-    yield _chapter(
-        "reasons",
-        "Why records were rejected",
-        "The first reason of each rejected record, and the stages it was rejected in. Select a "
-        "reason to see samples."
-        if seen.fallen
-        else "Nothing was rejected.",
-        _reasons(seen),
-    )
+    if len(runs) > 1:
+        about += f" {len(runs):,} runs made this version; later ones replaced rows of earlier ones."
+    yield Chapter("funnel", "From domains to accepted dialogues", about, [_funnel(stages)])
+    about = "Nothing was rejected."
+    if seen.rejected:
+        about = (
+            "The first reason of each rejected record, and the stages it was rejected in. Select a "
+            "reason to see samples."
+        )
+    yield Chapter("reasons", "Why records were rejected", about, _reasons(seen))
     charts = [*_charts(version, seen)]
-    yield _chapter("distributions", "What is in it", "", charts, "charts")
+    yield Chapter("distributions", "What is in it", "", charts, "charts")
     if worlds := worlds_sections(version.manifest):
-        yield _chapter("worlds", "Worlds", "", worlds)
+        yield Chapter("worlds", "Worlds", "", worlds)
     about, diverse = _diversity(seen)
-    yield _chapter("diversity", "Diversity", about, diverse)
-    yield _cost(stages, runs, sum(s["rows"] for s in version.told("splits").values()), seen)
+    yield Chapter("diversity", "Diversity", about, diverse)
+    dialogues = sum(split["rows"] for split in version.told("splits").values())
+    about, cost = _cost(stages, runs, dialogues + seen.levels.total())
+    yield Chapter("cost", "What it took", about, cost)
 
 
-def _chapter(
-    name: str, heading: str, about: str, sections: Sequence[Section], layout: str = "wide"
-) -> JsonObject:
-    return {
-        "id": name,
-        "heading": heading,
-        "about": about,
-        "sections": sections,
-        "layout": layout,
-    }
-
-
-def _funnel(stages: Mapping[str, Sequence[StageCount]]) -> list[Section]:
+def _funnel(stages: Mapping[str, Sequence[StageCount]]) -> Section:
     sums = {
         name: (sum(one.accepted for one in parts), sum(one.rejected for one in parts))
         for name, parts in stages.items()
@@ -307,15 +285,20 @@ def _funnel(stages: Mapping[str, Sequence[StageCount]]) -> list[Section]:
             text += f", {rejected:,} rejected ({share(rejected / (accepted + rejected))})"
         bar = Bar((("good", accepted), ("bad", rejected)), most)
         rows.append((Label(name, stages[name][0].agent), bar, text))
-    return [Section("Accepted and rejected records by stage", rows=rows, legend=LEGEND)]
+    return Section("Accepted and rejected records by stage", rows=rows, legend=LEGEND)
+
+
+def _by_reason(seen: ReadRows) -> list[tuple[str, Counter[str]]]:
+    """How many records fell for a reason in each stage, the most frequent reason first."""
+    stages: dict[str, Counter[str]] = defaultdict(Counter)
+    for (reason, stage), count in sorted(seen.rejected.items()):
+        stages[reason][stage] = count
+    return sorted(stages.items(), key=lambda item: (-item[1].total(), item[0]))
 
 
 def _reasons(seen: ReadRows) -> list[Section]:
     """A reason opens its samples, if it is among those of which some are shown."""
-    stages: dict[str, Counter[str]] = {}
-    for (reason, stage), count in sorted(seen.fallen.items()):
-        stages.setdefault(reason, Counter())[stage] = count
-    ranked = sorted(stages.items(), key=lambda item: (-item[1].total(), item[0]))
+    ranked = _by_reason(seen)
     rows = [
         (
             Label(words(reason), reason=reason if number < REASONS else ""),
@@ -348,13 +331,12 @@ def _charts(version: Version, seen: ReadRows) -> Iterator[Section]:
 
 def chart(title: str, counts: Mapping[str, int], of: int) -> Section:
     """Bars in the order given, each with its share; of very many the first ones."""
-    first = [*counts.items()][:MOST]
     rest = [*counts.values()][MOST:]
     note = f"{len(rest):,} more, with {sum(rest):,} in all." if rest else ""
     most = max(counts.values(), default=0) or 1
     rows = [
         (Label(label), Bar((("good", count),), most), f"{count:,} ({share(count / of)})")
-        for label, count in first
+        for label, count in [*counts.items()][:MOST]
     ]
     return Section(title, rows=rows, note=note)
 
@@ -365,14 +347,11 @@ def share(part: float) -> str:
     return text.replace(" ", "\u00a0")
 
 
-def quantile(counts: Mapping[int, int], share: float) -> int:
+def quantile(counts: Counter[int], share: float) -> int:
     """The smallest number that at least this share of all do not pass. There must be one."""
-    left = share * sum(counts.values())
-    for number in sorted(counts):
-        left -= counts[number]
-        if left <= 0:
-            return number
-    return max(counts)
+    numbers = sorted(counts)
+    sums = [*accumulate(counts[number] for number in numbers)]
+    return numbers[bisect_left(sums, share * sums[-1])]
 
 
 def _diversity(seen: ReadRows) -> tuple[str, list[Section]]:
@@ -383,10 +362,10 @@ def _diversity(seen: ReadRows) -> tuple[str, list[Section]]:
         texts = [folded(item["text"]) for item in draw]
         parts = [f"{distinct([_WORD.findall(text) for text in texts], n):.3f}" for n in (1, 2, 3)]
         near = nearest(texts)
-        alike = fmean(one >= NEAR for one in near) if near else None
-        mean = f"{fmean(near):.0f}\u00a0%" if near else "–"
         of = f"{len(texts):,}" + (f" of {draw.seen:,}" if draw.seen > len(texts) else "")
-        rows.append((kind, of, *parts, mean, "–" if alike is None else share(alike)))
+        mean = f"{fmean(near):.0f}\u00a0%" if near else "–"
+        alike = share(fmean(one >= NEAR for one in near)) if near else "–"
+        rows.append((kind, of, *parts, mean, alike))
     if rows:
         note = (
             "distinct-n: different sequences of n words, as a share of all. Nearest: how much the "
@@ -394,12 +373,10 @@ def _diversity(seen: ReadRows) -> tuple[str, list[Section]]:
             f"{NEAR} % like them. Rows of templates repeat their template's words."
         )
         sections.append(Section("Requests", head, rows, note=note))
-    there, called = Counter(seen.apis.values()), Counter[str]()
-    for name in seen.called & seen.apis.keys():
-        called[seen.apis[name]] += 1
+    there = Counter(seen.apis.values())
+    called = Counter(category for name, category in seen.apis.items() if name in seen.called)
     if not there:
         return "" if rows else "It has no requests and no APIs.", sections
-    ranked = sorted(there, key=lambda category: (-there[category], category))[:MOST]
     most = max(there.values())
     bars = [
         (
@@ -407,7 +384,7 @@ def _diversity(seen: ReadRows) -> tuple[str, list[Section]]:
             Bar((("good", called[one]), ("rest", there[one] - called[one])), most),
             f"{called[one]:,} of {there[one]:,}",
         )
-        for one in ranked
+        for one in sorted(there, key=lambda category: (-there[category], category))[:MOST]
     ]
     note = f"{len(there) - MOST:,} more categories." if len(there) > MOST else ""
     sections.append(Section("APIs that are called, by category", rows=bars, note=note))
@@ -435,19 +412,16 @@ def nearest(texts: Sequence[str]) -> list[int]:
 
 
 def _cost(
-    stages: Mapping[str, Sequence[StageCount]],
-    runs: Sequence[JsonObject],
-    dialogues: int,
-    seen: ReadRows,
-) -> JsonObject:
-    """Requests, tokens and dollars by stage."""
+    stages: Mapping[str, Sequence[StageCount]], runs: Sequence[JsonObject], made: int
+) -> tuple[str, list[Section]]:
+    """Requests, tokens and dollars by stage; `made`: rows that they are divided by."""
     use = {name: sum((one.use for one in parts), Usage()) for name, parts in stages.items()}
     asked = {name: one for name, one in use.items() if one.requests}
     if not asked:
-        return _chapter("cost", "What it took", "No model was asked.", [])
+        return "No model was asked.", []
     priced = any(run["counts"].get("priced") for run in runs)
     unpriced = {m for run in runs for m in run["counts"].get("unpriced", ())} if priced else ()
-    total, made = sum(asked.values(), Usage()), dialogues + seen.levels.total()
+    total = sum(asked.values(), Usage())
     about = (
         "Answers that records were made of, those from the cache included. Cached is the share of "
         "the tokens sent that the endpoint says it had cached."
@@ -470,8 +444,7 @@ def _cost(
     columns = ["Stage", "Requests", "Tokens sent", "Cached", "Received"]
     head = [*columns, *(["Cost"] if priced else []), "Share of the tokens sent"]
     sums = ("In all", *use_cells(total, priced), "")
-    title = "Requests, tokens and cost by stage"
-    return _chapter("cost", "What it took", about, [Section(title, head, rows, sums)])
+    return about, [Section("Requests, tokens and cost by stage", head, rows, sums)]
 
 
 def samples(version: Version, seen: ReadRows) -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -479,30 +452,23 @@ def samples(version: Version, seen: ReadRows) -> Iterator[tuple[str, str, dict[s
 
     Raises StoreError for a row that is damaged.
     """
-    by_reason = Counter[str]()
-    for (reason, _), count in seen.fallen.items():
-        by_reason[reason] += count
-    frequent = [reason for reason, _ in sorted(by_reason.items(), key=lambda i: (-i[1], i[0]))]
-    scripts = (
-        kind for kind, draw in seen.samples.items() if kind[0] == "scripts" and draw.seen > 1
-    )
-    sheets = sorted(scripts, key=lambda kind: place(kind[1]))[:SHEETS]
+    frequent = {reason for reason, _ in _by_reason(seen)[:REASONS]}
+    scripts = (k for k, draw in seen.samples.items() if k[0] == "scripts" and draw.seen > 1)
+    sheets = sorted(scripts, key=lambda kind: place("\0".join(kind[1:])))[:SHEETS]
     for kind, draw in sorted(seen.samples.items()):
         group = kind[0]
-        if group == "rejected" and kind[1] not in frequent[:REASONS]:
-            continue
-        if group == "scripts":
-            if kind in sheets:
-                world, _, script = kind[1].partition("\0")
-                rows = [_sample(version, row)[0] for row in [*draw][:3]]
-                html = render("sheet.html.j2", world=world, script=script, rows=rows)
-                yield group, html, {"world": world}
-            continue
-        for row in draw:
-            if group == "instructions":
-                yield group, *_instructions(row)
-            else:
-                yield group, *_sample(version, row)
+        if group == "scripts" and kind in sheets:
+            rows = [_sample(version, row)[0] for row in [*draw][:3]]
+            html = render("sheet.html.j2", world=kind[1], script=kind[2], rows=rows)
+            yield group, html, {"world": kind[1]}
+        elif kind == INSTRUCTIONS:
+            by_request = groupby(draw, key=lambda row: row["sample"])
+            for request, levels in islice(by_request, SHOWN):
+                said = sorted(levels, key=lambda row: LEVELS.index(row["level"]))
+                html = render("instructions.html.j2", id=request, said=said, longest=LONGEST)
+                yield group, html, {name: said[0][name] for name in ("split", "source")}
+        elif group != "scripts" and (group != "rejected" or kind[1] in frequent):
+            yield from ((group, *_sample(version, row)) for row in draw)
 
 
 def _sample(version: Version, row: JsonObject) -> tuple[str, dict[str, str]]:
@@ -528,18 +494,6 @@ def _sample(version: Version, row: JsonObject) -> tuple[str, dict[str, str]]:
         return html, {name: str(value) for name, value in facets.items() if value}
 
 
-def _instructions(drawn: JsonObject) -> tuple[str, dict[str, str]]:
-    """A request as it is said at each level, from little to all."""
-    rows = sorted(
-        drawn["rows"],
-        key=lambda row: LEVELS.index(row["level"]) if row["level"] in LEVELS else len(LEVELS),
-    )
-    said = [(row["level"], row["instruction"][:LONGEST]) for row in rows]
-    first = drawn["rows"][0]
-    html = render("instructions.html.j2", id=first["sample"], said=said, path=first["path"] or ())
-    return html, {"split": drawn["split"], "source": first["source"]}
-
-
 def path_of(version: Version, output: Path | None) -> Path:
     """Where a report goes: `<name>-<version>.html` here, or in the folder that is named.
 
@@ -556,11 +510,12 @@ def path_of(version: Version, output: Path | None) -> Path:
             )
         if path.exists():
             with path.open("rb") as file:
-                if file.read(len(MARK)) != MARK:
-                    raise StoreError(
-                        f"{path}: exists, and is not a report of toolloom's. Choose another file "
-                        "with --output."
-                    )
+                is_ours = file.read(len(MARK)) == MARK
+            if not is_ours:
+                raise StoreError(
+                    f"{path}: exists, and is not a report of toolloom's. Choose another file with "
+                    "--output."
+                )
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: cannot be read ({error}). Choose another --output.") from error
     return path
@@ -568,7 +523,5 @@ def path_of(version: Version, output: Path | None) -> Path:
 
 def write(path: Path, text: str) -> int:
     """Write a report, whole or not at all; its bytes. Raises StoreError."""
-    whole = text.encode()
     with replacing(path) as file:
-        file.write(whole)
-    return len(whole)
+        return file.write(text.encode())

@@ -1,9 +1,12 @@
-"""How far a run is, as people and programs see it: bars, plain lines or log records."""
+"""The two printers of a run's progress: bars or lines for people, log records for programs."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, Group, RenderableType
@@ -12,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from toolloom.llm.log import note
-from toolloom.pipeline.progress import StageFigures, Watch
+from toolloom.pipeline.progress import Progress, StageFigures
 from toolloom.pipeline.render.section import dollars
 from toolloom.pipeline.render.terminal import text
 
@@ -22,17 +25,17 @@ if TYPE_CHECKING:
     from toolloom.schemas import Recipe
 
 BAR = 32  # characters
+SECONDS_BETWEEN_LINES = 3.0  # of work that is no run
 
 
-class Screen(Watch):
+class Screen(Progress):
     """For people: bars on a terminal, now and then a line elsewhere."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
-        self._console = console
-        self._line = ""
+        self._console, self._line = console, ""
         self._live = Live(
-            console=console, get_renderable=self._bars, refresh_per_second=4, transient=True
+            console=console, get_renderable=self.bars, refresh_per_second=4, transient=True
         )
 
     def __enter__(self) -> Self:
@@ -46,26 +49,22 @@ class Screen(Watch):
     def say(self, event: str, message: str, **facts: Any) -> None:
         self._console.print(text(message), soft_wrap=True)
 
-    def tell(self) -> None:
+    def show(self) -> None:
         """A plain line, where nobody sees the bars."""
-        if self._console.is_terminal:
-            return
         shown = [s for s in self.figures() if s.done or s.finished]
         line = "; ".join(map(stage_in_words, shown))
-        if line != self._line:
+        if not self._console.is_terminal and line != self._line:
             self._line = line
             self._console.print(text(f"{line}; {in_words(self.facts())}"))
 
-    def _bars(self) -> RenderableType:
+    def bars(self) -> RenderableType:
         table = Table.grid(padding=(0, 2, 0, 0))
         for stage in self.figures():
-            # A bar without a total waves; before the stage has begun it is empty.
-            total: float | None = max(stage.total or 0, 1)
-            if stage.total is None and stage.done:
-                total = None
+            total = max(stage.total or 0, 1)
+            unknown = stage.total is None and stage.done > 0  # the bar waves
             bar = ProgressBar(
-                total,
-                total or 0 if stage.finished else stage.done,
+                None if unknown else total,
+                total if stage.finished else stage.done,
                 width=BAR,
                 style="bright_black",
                 complete_style="cyan",
@@ -81,7 +80,7 @@ class Screen(Watch):
         return Group(table, text(in_words(self.facts()), "dim"))
 
 
-class LogProgress(Watch):
+class LogProgress(Progress):
     """For programs: everything as log records."""
 
     def say(self, event: str, message: str, **facts: Any) -> None:
@@ -90,22 +89,21 @@ class LogProgress(Watch):
     def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None:
         super().planned(recipe, stages)
         totals = {stage.name: stage.total for stage in self.figures()}
-        note(logging.INFO, "planned", "the run begins", run=self._run, expected=totals)
+        self.say("planned", "the run begins", run=self.run, expected=totals)
 
     def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None:
         super().shard_done(stage, shard, mark, records, fresh)
         counts = {"accepted": mark.accepted, "rejected": mark.rejected, "records": records}
-        done = {"run": self._run, "stage": stage, "shard": shard, "fresh": fresh}
+        done = {"run": self.run, "stage": stage, "shard": shard, "fresh": fresh}
         note(logging.DEBUG, "shard", f"{stage}: shard {shard} is done", **done, **counts)
 
     def stage_done(self, stage: str, mark: Mark) -> None:
         super().stage_done(stage, mark)
         counts = {"accepted": mark.accepted, "rejected": mark.rejected}
-        note(logging.INFO, "stage", f"{stage} is done", run=self._run, stage=stage, **counts)
+        self.say("stage", f"{stage} is done", run=self.run, stage=stage, **counts)
 
-    def tell(self) -> None:
+    def show(self) -> None:
         figures = self.figures()
-        message = "; ".join(map(stage_in_words, figures))
         rows = [
             {
                 "stage": stage.name,
@@ -118,7 +116,32 @@ class LogProgress(Watch):
             }
             for stage in figures
         ]
-        note(logging.INFO, "progress", message, run=self._run, stages=rows, **self.facts())
+        words = "; ".join(map(stage_in_words, figures))
+        self.say("progress", words, run=self.run, stages=rows, **self.facts())
+
+
+@contextmanager
+def ticking(console: Console) -> Iterator[Callable[[str], None]]:
+    """For work that is no run: yields what is told how far it is, in words, as often as one likes;
+    a line is printed now and then, from a thread."""
+    over, began, words = threading.Event(), time.monotonic(), [""]
+
+    def tick() -> None:
+        while not over.wait(SECONDS_BETWEEN_LINES):
+            if words[0]:
+                seconds = time.monotonic() - began
+                console.print(text(f"{words[0]}, {seconds:.0f} s"), soft_wrap=True)
+
+    def tell(line: str) -> None:
+        words[0] = line
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield tell
+    finally:
+        over.set()
+        thread.join()
 
 
 def stage_in_words(stage: StageFigures) -> str:
@@ -137,10 +160,11 @@ def in_words(facts: dict[str, Any]) -> str:
     """Counters and speeds as people read them."""
     parts = []
     if "requests" in facts:
+        speed = facts["requests_per_second"]
         parts = [
             f"{facts['requests']:,} requests",
             f"{facts['cached']:,} from the cache",
-            f"{_short(facts['requests_per_second'])} requests/s",
+            f"{speed:,.{0 if speed >= 10 else 1}f} requests/s",
             f"{facts['tokens_per_second']:,.0f} tokens/s",
         ]
         if facts["retries"]:
@@ -151,10 +175,6 @@ def in_words(facts: dict[str, Any]) -> str:
     if "seconds_left" in facts:
         parts.append(f"about {lasting(facts['seconds_left'])} left")
     return ", ".join(parts)
-
-
-def _short(number: float) -> str:
-    return f"{number:,.0f}" if number >= 10 else f"{number:.1f}"
 
 
 def lasting(seconds: float) -> str:

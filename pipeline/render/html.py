@@ -49,6 +49,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["count"] = lambda number: f"{number:,}"
     environment.filters["words"] = words
+    environment.filters["cut"] = cut
     environment.filters["shown"] = shown
     return environment
 
@@ -56,6 +57,14 @@ def _environment() -> jinja2.Environment:
 def words(code: object) -> str:
     """A code as words: `off_path` is `off path`."""
     return str(code).replace("_", " ")
+
+
+def cut(value: object, longest: int | None) -> str:
+    """The beginning of a text that is longer than `longest` characters."""
+    whole = str(value)
+    if longest is None or len(whole) <= longest:
+        return whole
+    return f"{whole[:longest]}… ({len(whole) - longest:,} more characters)"
 
 
 def _final(value: Any) -> Any:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
-from collections.abc import Callable, Iterable
-from typing import Self
+from collections.abc import Iterable
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +14,6 @@ from toolloom.schemas import JsonObject
 
 COLOURS = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
 BAR = 24  # characters
-SECONDS_BETWEEN_LINES = 3.0
 
 
 def text(value: object, style: str = "") -> Text:
@@ -98,30 +94,3 @@ def _came_about(message: JsonObject) -> str:
     whole = execution["whole_tokens"]
     short = f", compressed from {whole:,} tokens" if whole else ""
     return f" ({execution['kind']}{by}{failure}{short})"
-
-
-class Ticking:
-    """Prints a line now and then, from a thread, while its block is worked on.
-
-    `line` is given how many seconds have passed. For work that has no run's progress.
-    """
-
-    def __init__(self, console: Console, line: Callable[[float], str]) -> None:
-        self._console = console
-        self._line = line
-        self._began = time.monotonic()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._print, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _print(self) -> None:
-        while not self._over.wait(SECONDS_BETWEEN_LINES):
-            line = self._line(time.monotonic() - self._began)
-            self._console.print(text(line), soft_wrap=True)

@@ -8,7 +8,7 @@ from support import growing_dataset, toys
 
 from toolloom.pipeline.dataset.run_report import count
 from toolloom.pipeline.estimate import estimate
-from toolloom.pipeline.progress import Watch
+from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.run import preview, run, segments
 from toolloom.pipeline.stage import Stage, StageInput, check, main_before, planned
 from toolloom.pipeline.stages import STAGES
@@ -130,7 +130,7 @@ async def test_a_forecast_counts_what_stands_beside(tmp_path: Path) -> None:
 
 def test_totals_go_by_the_rows() -> None:
     """Not by what stands beside them; how much is gathered is known when it has been."""
-    watch = Watch()
+    watch = Progress()
     stages = planned(STAGES, toys.recipe(**BOTH))
     watch.planned(toys.recipe(**BOTH), stages)
     totals = {stage.name: (stage.total, stage.sure) for stage in watch.figures()}

@@ -140,7 +140,9 @@ class House:
         ran = invoke(arguments)
         said = f"$ toolloom {' '.join(arguments)}\n{ran.stdout}"
         # What takes seconds tells its progress: whether it does depends on the machine.
-        progress = r"(?m)^([\d,]+ of [\d,]+ \w+ \w+|\S+: [\d,]+ APIs so far, \d+ s)\n"
+        progress = (
+            r"(?m)^([\d,]+ of [\d,]+ \w+ \w+|[\d,]+ rows, .*|\S+: [\d,]+ APIs so far), \d+ s\n"
+        )
         complaint = re.sub(progress, "", ran.stderr)
         if errors and complaint:
             said += f"--- standard error\n{complaint}"

@@ -11,7 +11,7 @@ from support import toys
 
 from toolloom.pipeline.dataset.run_report import contamination, count
 from toolloom.pipeline.estimate import estimate
-from toolloom.pipeline.progress import Watch
+from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.run import preview, run, segments, shards_in_flight
 from toolloom.pipeline.stage import Sifted, Stage, StageInput, planned_stage
 from toolloom.pipeline.stages import STAGES
@@ -111,13 +111,9 @@ async def test_previews_and_forecasts_have_the_stages(tmp_path: Path) -> None:
     assert told.unseen == ()
 
 
-class Quiet(Watch):
-    def tell(self) -> None: ...
-
-
 def test_what_asks_no_model_holds_up_no_forecast() -> None:
     """The time that is left counts requests; a stage that sifts needs none."""
-    watch = Quiet()
+    watch = Progress()
     watch.planned(toys.recipe(), CURATED)
     assert [stage.requests_left() for stage in watch.figures()][-3:] == [0, 0, 0]
     mark = StageMark(accepted=3, rejected=1, shards=(), accepted_sha256="", rejected_sha256="")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -27,7 +26,6 @@ from toolloom.pipeline.pages.report import (
     path_of,
     quantile,
     read,
-    rows_of,
     samples,
     share,
     write,
@@ -97,14 +95,14 @@ def test_some_samples_of_each_kind(tmp_path: Path) -> None:
 
 def test_rows_are_counted_and_figures_are_the_manifests(tmp_path: Path) -> None:
     """Those that agents wrote and those of templates, rejected records, instructions, APIs."""
-    made, ticks = whole(tmp_path), [0]
-    seen = read(made, lambda: ticks.append(1))
+    made, ticks = whole(tmp_path), list[tuple[int, int]]()
+    seen = read(made, lambda done, of: ticks.append((done, of)))
     assert {name: draw.seen for name, draw in seen.requests.items()} == {
         "written by agents": 4,
         "rows of templates": 3,
         "instructions": 5,
     }
-    assert sum(ticks) == rows_of(made)
+    assert ticks == [(number + 1, 15) for number in range(15)]
     text = words(page(made, seen))
     for told in (
         "7 dialogues",
@@ -176,25 +174,6 @@ def test_only_a_report_is_written_over(tmp_path: Path) -> None:
         path_of(made, path)
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    """One message; no half file."""
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot be written"):
-        write(tmp_path / "file" / "report.html", "text")
-    assert os.listdir(tmp_path) == ["file"]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
-    """And the report that was there stays."""
-    path = tmp_path / "report.html"
-    path.write_bytes(MARK)
-    (tmp_path / ".report.html.tmp").symlink_to("/dev/full")
-    with pytest.raises(StoreError, match="No space left"):
-        write(path, "text")
-    assert path.read_bytes() == MARK
-
-
 def test_what_there_is_is_never_zero_percent() -> None:
     """One of two hundred is half a percent, which would be rounded to none."""
     assert share(1 / 200) == share(1 / 900) == "<1\u00a0%"
@@ -211,12 +190,6 @@ def test_a_foreign_manifest_chooses_no_place(tmp_path: Path, key: str, odd: str)
     (made.path / "manifest.json").write_text(manifest)
     with pytest.raises(StoreError, match=rf"is damaged \({key}: String should match"):
         find_version(tmp_path, str(made.path))
-
-
-@pytest.mark.parametrize(("share", "number"), [(0.0, 1), (0.5, 2), (0.51, 3), (1.0, 9)])
-def test_a_quantile_is_a_number_that_is_there(share: float, number: int) -> None:
-    """Of 1, 2, 3 and 9 half have at most 2."""
-    assert quantile({9: 1, 1: 1, 3: 1, 2: 1}, share) == number
 
 
 def drawn(names: list[str], size: int) -> list[Any]:
@@ -239,14 +212,13 @@ def test_rows_of_one_name_are_both_there() -> None:
     assert drawn(["same"] * 3, 2) == ["same", "same"]
 
 
-@pytest.mark.parametrize(("n", "part"), [(1, 2 / 5), (2, 2 / 3), (3, 1.0), (4, 0.0)])
-def test_distinct_n_is_the_share_of_different_n_grams(n: int, part: float) -> None:
-    """Of 5 words 2 are different, of 3 pairs 2; n-grams do not reach from one text into another."""
-    assert distinct([["a", "b", "a"], ["a", "b"]], n) == pytest.approx(part)
-
-
-def test_nearest_is_the_likeness_of_the_most_alike_other_text() -> None:
-    """One letter of four differs: of eight letters two must go, so 75; never the text itself."""
+def test_figures_are_what_they_are_called() -> None:
+    """Of 1, 2, 3 and 9 half have at most 2. Of 5 words 2 are different, of 3 pairs 2; n-grams do not
+    reach from one text into another. Of eight letters two must go: 75; a text is not near itself."""
+    halves = [quantile(Counter({9: 1, 1: 1, 3: 1, 2: 1}), part) for part in (0.0, 0.5, 0.51, 1.0)]
+    assert halves == [1, 2, 3, 9]
+    parts = [distinct([["a", "b", "a"], ["a", "b"]], n) for n in (1, 2, 3, 4)]
+    assert parts == pytest.approx([2 / 5, 2 / 3, 1.0, 0.0])
     assert nearest(["abcd", "abce", "wxyz"]) == [75, 75, 0]
     assert nearest(["same", "same", "other"])[:2] == [100, 100]
     assert nearest(["alone"]) == nearest([]) == []

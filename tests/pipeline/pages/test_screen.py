@@ -11,7 +11,7 @@ from support import toys
 from toolloom.llm.client import Stats
 from toolloom.pipeline import progress as watching
 from toolloom.pipeline.pages.screen import Screen, lasting
-from toolloom.pipeline.progress import Watch
+from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.stage import Stage, planned
 from toolloom.pipeline.stages import STAGES
@@ -25,14 +25,8 @@ COUNTED = (
 )
 
 
-class Following(Watch):
-    """Tells nobody."""
-
-    def tell(self) -> None: ...
-
-
-def following(stages: tuple[Stage, ...] = COUNTED, **changes: Any) -> Following:
-    watch = Following()
+def following(stages: tuple[Stage, ...] = COUNTED, **changes: Any) -> Progress:
+    watch = Progress()
     watch.planned(toys.recipe(**changes), stages)
     return watch
 
@@ -45,7 +39,7 @@ def bad(number: int) -> Outcome:
     return Outcome((), (toys.rejected(toys.query(number), "queries", Reason.NEAR_DUPLICATE),))
 
 
-def totals(watch: Watch) -> list[tuple[int | None, bool]]:
+def totals(watch: Progress) -> list[tuple[int | None, bool]]:
     return [(stage.total, stage.sure) for stage in watch.figures()]
 
 
@@ -124,7 +118,7 @@ def test_bars_on_a_terminal() -> None:
     screen.planned(toys.recipe(prices={"m": {"prompt": 1}}), COUNTED)
     screen.opened(Stats(asked=7, retries=2, cost=0.5))
     screen.worked("queries", good(0))
-    console.print(screen._bars())
+    console.print(screen.bars())
     _, queries, tested, figures = plain(console)
     assert queries.split()[0] == "queries"
     assert queries.endswith("1 of 21        1 accepted  0 rejected")
@@ -135,7 +129,7 @@ def test_bars_on_a_terminal() -> None:
 
 def test_what_must_be_started_first_is_told_when_work_begins() -> None:
     """`on_start` is called once the run has its plan to follow."""
-    watch, called = Following(), []
+    watch, called = Progress(), []
     watch.on_start = lambda: called.append(True)
     watch.planned(toys.recipe(), COUNTED)
     assert called == [True]
