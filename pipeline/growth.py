@@ -430,7 +430,7 @@ def plan_extension(
     """The recipe that adds to a version: of the run that made it, or `recipe`.
 
     The version's plan of splits stays, whatever the recipe says. Without `version` it is the
-    latest one, without `seed` the one after the highest that something was added with. A dataset
+    latest one, without `seed` the one after the highest that the same was added with. A dataset
     that is not there begins with nothing, if seeds of its own are rewritten. Raises NothingFound
     for a dataset or version that is not there.
     """
@@ -449,7 +449,12 @@ def plan_extension(
     if not isinstance(runs := found.told("runs"), dict) or not runs:
         raise _damaged(found, "its runs")
     base = recipe or _published(next(iter(runs.values())), found)
-    added = [run["seed"] for run in runs.values() if run["recipe"].get("extend")]
+    kind = "expand" if expand else "rewrite"
+    added = [
+        run["seed"]
+        for run in runs.values()
+        if run["recipe"].get("extend") and run["recipe"].get(kind)
+    ]
     first = 1 + max(added) if added else base.seed
     changes = {
         **wanted,

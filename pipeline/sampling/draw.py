@@ -16,15 +16,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from toolloom.pipeline.apis.execution.results import server_name
 from toolloom.pipeline.apis.execution.session import find_place, place_of
-from toolloom.pipeline.sampling.groups import Group, Link, in_order
-from toolloom.pipeline.sampling.needs import (
-    Distractors,
-    NeedBuilder,
-    NeedKind,
-    moment,
-    scattered,
-    servable,
-)
+from toolloom.pipeline.sampling.groups import Group, Link, in_order, scattered
+from toolloom.pipeline.sampling.needs import NeedBuilder, NeedKind, moment, servable
 from toolloom.pipeline.sampling.values import NoValue, rng_for
 from toolloom.schemas import (
     Ability,
@@ -151,31 +144,33 @@ class SplitPools:
     def __init__(self, recipe: Recipe, apis: Iterable[Api]) -> None:
         self._recipe = recipe
         self._all = in_order(apis)
-        self._needed: dict[Split, list[Api]] = {split: [] for split in Split}
+        parts: dict[Split, list[Api]] = {split: [] for split in Split}
         for api in self._all:
-            self._needed[zone(recipe.splits, api.category, api.tool)].append(api)
-        known = {api.category for api in self._needed[Split.TRAIN]}
-        tools = [api for api in self._needed[Split.TEST_TOOL] if api.category in known]
-        self._needed[Split.TEST_TOOL] = tools
-        self._groups: dict[Split, Group] = {}
-        self._offers: dict[Split, Distractors] = {}
+            parts[zone(recipe.splits, api.category, api.tool)].append(api)
+        seen = parts[Split.TRAIN]
+        known = {api.category for api in seen}
+        tools = [api for api in parts[Split.TEST_TOOL] if api.category in known]
+        needed = {**parts, Split.TEST_TOOL: tools}
+        shown = {
+            Split.TRAIN: seen,
+            Split.TEST_TOOL: [*seen, *tools],
+            Split.TEST_CATEGORY: self._all,
+        }
+        self._offers = {place: Group(apis) for place, apis in shown.items()}
+        self._groups = {
+            place: Group(
+                needed[place], rng_for(recipe.seed, "queries", "group", place), self._servable
+            )
+            for place in shown
+        }
 
     def group(self, split: Split) -> Group:
         """What needs of a split are drawn from."""
-        place = _place(split)
-        if place not in self._groups:
-            rng = rng_for(self._recipe.seed, "queries", "group", place)
-            self._groups[place] = Group(self._needed[place], rng, self._servable)
-        return self._groups[place]
+        return self._groups[split if split.unseen else Split.TRAIN]
 
-    def offers(self, split: Split) -> Distractors:
+    def offers(self, split: Split) -> Group:
         """What needs of a split may be shown with."""
-        place = _place(split)
-        if place not in self._offers:
-            seen, tools = self._needed[Split.TRAIN], self._needed[Split.TEST_TOOL]
-            shown = {Split.TRAIN: seen, Split.TEST_TOOL: [*seen, *tools]}
-            self._offers[place] = Distractors(shown.get(place, self._all))
-        return self._offers[place]
+        return self._offers[split if split.unseen else Split.TRAIN]
 
     def check_seen(self) -> None:
         """Raises ToolloomError if something can be drawn, but nothing to train on."""
@@ -191,11 +186,6 @@ class SplitPools:
 
     def _servable(self, api: Api) -> bool:
         return servable(self._recipe, api, rng_for(self._recipe.seed, "queries", api.id))
-
-
-def _place(split: Split) -> Split:
-    """The split that stands for all with the same APIs."""
-    return split if split.unseen else Split.TRAIN
 
 
 T = TypeVar("T")
@@ -319,7 +309,7 @@ class SplitDraw:
             for _ in range(1 if self._split.unseen else TRIES):
                 calls = draft.calls(apis, link)
                 pool = [api.model_dump(include={"category", "tool", "name"}) for api in apis]
-                intent = [intention.model_dump(mode="json") for intention in calls.intent]
+                intent = [intention.model_dump(mode="json") for intention in calls[0]]
                 if split_of(self._recipe.splits, {"intent": intent, "pool": pool}) is self._split:
                     return draft.need(name, self._offers, apis, calls)
         except NoValue:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,9 +38,7 @@ EMPTY = frozenset({
 })  # fmt: skip
 """Words of names that say what is done, not to what."""
 
-PER_NAME = 500  # links of one name, about; its groups have equal shares
-FEWEST = 5  # that a group may have, however many there are
-MOST = 20_000  # links of a pool, about; its names have equal shares
+MOST = 500  # links of a group of givers with one of takers; of more a sample
 
 
 @dataclass(frozen=True)
@@ -72,82 +70,65 @@ def content_words(name: str) -> frozenset[str]:
 
 def find_links(apis: Sequence[Api], rng: random.Random) -> list[Link]:
     """Links within categories, tools and collections: all of them, or a sample of too many."""
-    takers: dict[str, list[int]] = {}  # of a name: which APIs ask for it
+    takers = defaultdict[str, list[int]](list)  # of a name: which APIs ask for it
+    givers = defaultdict[str, list[int]](list)  # and which others' responses have it
     for number, api in enumerate(apis):
         for name in api.properties:
-            takers.setdefault(name, []).append(number)
-    givers: dict[str, list[int]] = {}  # and which others' responses have it
-    for number, api in enumerate(apis):
-        for name in takers.keys() & (api.fields.keys() - api.properties.keys()):
-            givers.setdefault(name, []).append(number)
-    takers = {name: numbers for name, numbers in takers.items() if name in givers}
-    subjects = _Subjects(apis)
+            takers[name].append(number)
+        for name in api.fields.keys() - api.properties.keys():
+            givers[name].append(number)
+    subjects = _subjects(apis)
     found: list[Link] = []
-    most = min(PER_NAME, MOST // max(1, len(takers)) + 1)
-    for name in takers:
-        pairs: dict[tuple[int, int], Link] = {}
-        groups = list(_groups(name, givers[name], takers[name], apis, subjects))
+    for name in (name for name in takers if name in givers):
+        ours, theirs = (
+            _by_key(name, numbers, apis, subjects) for numbers in (givers[name], takers[name])
+        )
+        groups = [(numbers, theirs[key]) for key, numbers in ours.items() if key in theirs]
         rng.shuffle(groups)
-        share = max(FEWEST, most // max(1, len(groups)))
-        for ours, theirs in groups:
-            for i, j in _pairs(ours, theirs, share, rng):
-                if (i, j) not in pairs and _gives(apis[i], apis[j], name):
-                    pairs[i, j] = Link(apis[i], apis[j], name, levels_of(apis[i], apis[j]))
-            if len(pairs) >= most:
-                break
-        found += pairs.values()
+        pairs = dict.fromkeys(pair for group in groups for pair in _pairs(*group, rng))
+        found += (
+            Link(apis[i], apis[j], name, levels_of(apis[i], apis[j]))
+            for i, j in pairs
+            if _gives(apis[i], apis[j], name)
+        )
     return found
 
 
-class _Subjects:
+def _subjects(apis: Sequence[Api]) -> list[list[str]]:
     """What each API is about, by its name and path, without what most of its tool is about."""
-
-    def __init__(self, apis: Sequence[Api]) -> None:
-        self._apis = apis
-        self._tools: dict[tuple[str, str], Counter[str]] = {}
-        self._sizes = Counter((api.category, api.tool) for api in apis)
-        # The path of the operation `GET /pets/{id}` is `/pets/{id}`.
-        paths = [a.source.operation.partition(" ")[2] for a in apis]
-        self._found = [content_words(f"{a.name} {p}") for a, p in zip(apis, paths, strict=True)]
-        for api, found in zip(apis, self._found, strict=True):
-            self._tools.setdefault((api.category, api.tool), Counter()).update(found)
-
-    def of(self, number: int) -> Iterator[str]:
-        tool = (self._apis[number].category, self._apis[number].tool)
-        common = max(5, self._sizes[tool] // 3)
-        for word in sorted(self._found[number]):
-            if self._tools[tool][word] <= common:
-                yield word
+    # The path of the operation `GET /pets/{id}` is `/pets/{id}`.
+    paths = [api.source.operation.partition(" ")[2] for api in apis]
+    found = [content_words(f"{a.name} {path}") for a, path in zip(apis, paths, strict=True)]
+    sizes = Counter(map(tool_of, apis))
+    said = Counter(
+        (tool_of(a), word) for a, about in zip(apis, found, strict=True) for word in about
+    )
+    return [
+        [word for word in sorted(about) if said[tool_of(a), word] <= max(5, sizes[tool_of(a)] // 3)]
+        for a, about in zip(apis, found, strict=True)
+    ]
 
 
-def _groups(
-    name: str,
-    givers: Iterable[int],
-    takers: Iterable[int],
-    apis: Sequence[Api],
-    subjects: _Subjects,
-) -> Iterator[tuple[list[int], list[int]]]:
-    """Givers and takers of a name that belong together."""
-    ours: dict[tuple[str, ...], list[int]] = {}
-    theirs: dict[tuple[str, ...], list[int]] = {}
-    for side, numbers in ((ours, givers), (theirs, takers)):
-        for number in numbers:
-            for key in _keys(name, number, apis[number], subjects):
-                side.setdefault(key, []).append(number)
-    yield from ((found, theirs[key]) for key, found in ours.items() if key in theirs)
-
-
-def _keys(name: str, number: int, api: Api, subjects: _Subjects) -> Iterator[tuple[str, ...]]:
-    invented = api.source.kind == "generated"  # one domain's APIs are designed together
+def _by_key(
+    name: str, numbers: Iterable[int], apis: Sequence[Api], subjects: Sequence[Sequence[str]]
+) -> dict[tuple[str, ...], list[int]]:
+    """Those that give or take a name, by what has to be the same on both sides."""
+    found = defaultdict[tuple[str, ...], list[int]](list)
     generic = name.lower() in GENERIC
-    if generic and not invented:
-        yield from (("word", api.category, api.tool, word) for word in subjects.of(number))
-        return
-    yield "tool", api.category, api.tool
-    # One service's ids mean nothing to another; invented services agree on theirs.
-    if not generic and (invented or not _is_identity(name)):
-        yield "category", api.category
-        yield from (("collection", each) for each in api.collections)
+    for number in numbers:
+        api = apis[number]
+        invented = api.source.kind == "generated"  # one domain's APIs are designed together
+        if generic and not invented:
+            for word in subjects[number]:
+                found["word", api.category, api.tool, word].append(number)
+            continue
+        found["tool", api.category, api.tool].append(number)
+        # One service's ids mean nothing to another; invented services agree on theirs.
+        if not generic and (invented or not _is_identity(name)):
+            found["category", api.category].append(number)
+            for each in api.collections:
+                found["collection", each].append(number)
+    return found
 
 
 def _is_identity(name: str) -> bool:
@@ -155,12 +136,12 @@ def _is_identity(name: str) -> bool:
 
 
 def _pairs(
-    ours: Sequence[int], theirs: Sequence[int], most: int, rng: random.Random
+    ours: Sequence[int], theirs: Sequence[int], rng: random.Random
 ) -> Iterator[tuple[int, int]]:
-    if len(ours) * len(theirs) <= most:
+    if len(ours) * len(theirs) <= MOST:
         yield from product(ours, theirs)
         return
-    for _ in range(most):
+    for _ in range(MOST):
         yield rng.choice(ours), rng.choice(theirs)
 
 
@@ -182,8 +163,17 @@ def _gives(first: Api, second: Api, name: str) -> bool:
     )
 
 
+def scattered(count: int, rng: random.Random) -> Iterator[int]:
+    """The numbers below `count` in a random order, at a cost only for those that are taken."""
+    moved: dict[int, int] = {}
+    for left in range(count, 0, -1):
+        place = rng.randrange(left)
+        yield moved.get(place, place)
+        moved[place] = moved.get(left - 1, left - 1)
+
+
 class Group:
-    """APIs of which any may be needed together with any other.
+    """APIs in order, of which any may be needed, or shown, together with any other.
 
     `servable` tells whether an API can be drawn at all, asked once for each API, when needed.
     """
@@ -201,7 +191,10 @@ class Group:
         self.places = {a.id: number for number, a in enumerate(self.apis)}
         self._tools = [tool_of(a) for a in self.apis]
         self._categories = [a.category for a in self.apis]
-        self._collections = by_collection(self.apis)
+        self._collections = defaultdict[str, list[int]](list)
+        for number, api in enumerate(self.apis):
+            for name in api.collections:
+                self._collections[name].append(number)
 
     @cached_property
     def links(self) -> list[Link]:
@@ -210,9 +203,9 @@ class Group:
     @cached_property
     def links_of(self) -> dict[str, list[Link]]:
         """Links by the id of their first API."""
-        found: dict[str, list[Link]] = {}
+        found = defaultdict[str, list[Link]](list)
         for link in self.links:
-            found.setdefault(link.first.id, []).append(link)
+            found[link.first.id].append(link)
         return found
 
     @cached_property
@@ -223,6 +216,10 @@ class Group:
             for name, found in self._collections.items()
             if len({self._tools[i] for i in found}) > 1
         }
+
+    @cached_property
+    def _subjects(self) -> list[frozenset[str]]:
+        return [content_words(a.name) for a in self.apis]
 
     def servable(self, api: Api) -> bool:
         if api.id not in self._known:
@@ -260,19 +257,52 @@ class Group:
     def fit(self, api: Api, other: Api, level: Level) -> bool:
         return other.id != api.id and level in levels_of(api, other) and self.servable(other)
 
+    def offer(self, needed: Sequence[Api], count: int, rng: random.Random) -> tuple[Api, ...]:
+        """The needed APIs and `count` others, half of them near by: of the same tool, category or
+        collection, where a model may mistake one for another. Shuffled."""
+        offered = {a.id: a for a in needed}
+        near: list[Sequence[int]] = []
+        for api in needed:
+            near += [span(self._tools, tool_of(api))]
+            near += [span(self._categories, api.category)]
+            near += [
+                self._collections[name] for name in api.collections if name in self._collections
+            ]
+        wanted = len(offered) + count
+        for _ in range((count + 1) // 2):
+            rng.shuffle(near)
+            places = (group[i] for group in near for i in scattered(len(group), rng))
+            other = next((a for i in places if (a := self.apis[i]).id not in offered), None)
+            if other is not None:
+                offered[other.id] = other
+        for place in scattered(len(self.apis), rng):
+            if len(offered) >= wanted:
+                break
+            offered[self.apis[place].id] = self.apis[place]
+        shown = list(offered.values())
+        rng.shuffle(shown)
+        return tuple(shown)
+
+    def outside(self, api: Api, rng: random.Random) -> Iterator[Api]:
+        """APIs that surely cannot stand in for one: of other categories; in a pool of one
+        category, of other tools; in a pool of one tool, those whose names share no word with it."""
+        if len(set(self._categories)) > 1:
+            kept = span(self._categories, api.category)
+        elif len(set(self._tools)) > 1:
+            kept = span(self._tools, tool_of(api))
+        else:
+            subject = self._subjects[self.places[api.id]]
+            for place in scattered(len(self.apis), rng):
+                if not subject & self._subjects[place] and self.apis[place].id != api.id:
+                    yield self.apis[place]
+            return
+        for place in scattered(len(self.apis) - len(kept), rng):
+            yield self.apis[place if place < kept.start else place + len(kept)]
+
 
 def in_order(apis: Iterable[Api]) -> list[Api]:
     """APIs by category, tool and name, whatever order they came in; without provenance."""
     return sorted((a.bare() for a in apis), key=lambda a: (a.category, a.tool, a.name))
-
-
-def by_collection(apis: Sequence[Api]) -> dict[str, list[int]]:
-    """The places of each collection's APIs."""
-    found: dict[str, list[int]] = {}
-    for number, api in enumerate(apis):
-        for name in api.collections:
-            found.setdefault(name, []).append(number)
-    return found
 
 
 def span(keys: list[str] | list[tuple[str, str]], key: str | tuple[str, str]) -> range:

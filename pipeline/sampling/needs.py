@@ -8,21 +8,13 @@ from __future__ import annotations
 import datetime as dt
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.schema import fits, kind_of
-from toolloom.pipeline.sampling.groups import (
-    Link,
-    by_collection,
-    content_words,
-    in_order,
-    span,
-    tool_of,
-)
+from toolloom.pipeline.sampling.groups import Group, Link
 from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value
 from toolloom.schemas import (
     Ability,
@@ -38,73 +30,6 @@ from toolloom.schemas import (
     Scenario,
     canonical,
 )
-
-
-def scattered(count: int, rng: random.Random) -> Iterator[int]:
-    """The numbers below `count` in a random order, at a cost only for those that are taken."""
-    moved: dict[int, int] = {}
-    for left in range(count, 0, -1):
-        place = rng.randrange(left)
-        yield moved.get(place, place)
-        moved[place] = moved.get(left - 1, left - 1)
-
-
-class Distractors:
-    """The APIs that may be shown; those that are needed are among them."""
-
-    def __init__(self, apis: Iterable[Api]) -> None:
-        self.apis = in_order(apis)
-        self._tools = [tool_of(a) for a in self.apis]
-        self._categories = [a.category for a in self.apis]
-        self._spread = len(set(self._categories)), len(set(self._tools))
-        self._places = {a.id: number for number, a in enumerate(self.apis)}
-        self._collections = by_collection(self.apis)
-
-    @cached_property
-    def _subjects(self) -> list[frozenset[str]]:
-        return [content_words(a.name) for a in self.apis]
-
-    def offer(self, needed: Sequence[Api], count: int, rng: random.Random) -> tuple[Api, ...]:
-        """The needed APIs and `count` others, half of them near by: of the same tool, category or
-        collection, where a model may mistake one for another. Shuffled."""
-        offered = {a.id: a for a in needed}
-        near: list[Sequence[int]] = []
-        for api in needed:
-            near += [span(self._tools, tool_of(api))]
-            near += [span(self._categories, api.category)]
-            near += [self._collections[name] for name in api.collections]
-        wanted = len(offered) + count
-        for _ in range((count + 1) // 2):
-            rng.shuffle(near)
-            places = (group[i] for group in near for i in scattered(len(group), rng))
-            other = next((a for i in places if (a := self.apis[i]).id not in offered), None)
-            if other is not None:
-                offered[other.id] = other
-        for place in scattered(len(self.apis), rng):
-            if len(offered) >= wanted:
-                break
-            offered[self.apis[place].id] = self.apis[place]
-        shown = list(offered.values())
-        rng.shuffle(shown)
-        return tuple(shown)
-
-    def outside(self, api: Api, rng: random.Random) -> Iterator[Api]:
-        """APIs that surely cannot stand in for one: of other categories; in a pool of one
-        category, of other tools; in a pool of one tool, those whose names share no word with it."""
-        categories, tools = self._spread
-        if categories > 1:
-            kept = span(self._categories, api.category)
-        elif tools > 1:
-            kept = span(self._tools, tool_of(api))
-        else:
-            subject = self._subjects[self._places[api.id]]
-            for place in scattered(len(self.apis), rng):
-                if not subject & self._subjects[place] and self.apis[place].id != api.id:
-                    yield self.apis[place]
-            return
-        for place in scattered(len(self.apis) - len(kept), rng):
-            yield self.apis[place if place < kept.start else place + len(kept)]
-
 
 FAULTS: tuple[tuple[str, bool], ...] = (
     ("503 Service Unavailable: the service is overloaded, try again", True),
@@ -129,12 +54,8 @@ class NeedKind:
     level: Level
 
 
-@dataclass(frozen=True)
-class Calls:
-    """What a need amounts to, and what of it fails."""
-
-    intent: list[Intention]
-    fault: PlannedFault | None = None
+Calls: TypeAlias = tuple[list[Intention], PlannedFault | None]
+"""What a need amounts to, and what of it fails."""
 
 
 def moment(rng: random.Random) -> dt.datetime:
@@ -184,7 +105,7 @@ class NeedBuilder:
         if self.kind.scenario is Scenario.ERROR_RECOVERY:
             source = self.executed.get(apis[0].id)
             if source is not None:
-                return Calls(self._fail_really(apis[0], source), REAL)
+                return self._fail_really(apis[0], source), REAL
         intent: list[Intention] = []
         for index, api in enumerate(apis):
             field = link.field if link and index else None
@@ -195,9 +116,9 @@ class NeedBuilder:
         if self.kind.scenario is Scenario.CLARIFICATION and not _withholdable(apis[0], intent[0]):
             raise NoValue(apis[0].id)
         if self.kind.scenario is not Scenario.ERROR_RECOVERY:
-            return Calls(intent)
+            return intent, None
         error, transient = self.rng.choice(FAULTS)
-        return Calls(intent, PlannedFault(call=0, error=error, transient=transient))
+        return intent, PlannedFault(call=0, error=error, transient=transient)
 
     def _distinct(
         self, api: Api, earlier: Sequence[Intention], field: str | None = None
@@ -255,9 +176,9 @@ class NeedBuilder:
                 return value
         raise NoValue(name)
 
-    def need(self, id: str, offers: Distractors, apis: Sequence[Api], calls: Calls) -> Need:
+    def need(self, id: str, offers: Group, apis: Sequence[Api], calls: Calls) -> Need:
         """The need, with the APIs it is shown with. Raises NoValue where there is none to show."""
-        count, rng = self.recipe.queries.distractors, self.rng
+        count, rng, (intent, fault) = self.recipe.queries.distractors, self.rng, calls
         irrelevant = self.kind.scenario is Scenario.IRRELEVANCE
         clarified = self.kind.scenario is Scenario.CLARIFICATION
         if irrelevant:  # at least one API, and none that could serve it
@@ -275,9 +196,9 @@ class NeedBuilder:
             now=self.now,
             pool=offered,
             outside=apis[0] if irrelevant else None,
-            intent=tuple(calls.intent),
-            withheld=(rng.choice(_withholdable(apis[0], calls.intent[0])),) if clarified else (),
-            fault=calls.fault,
+            intent=tuple(intent),
+            withheld=(rng.choice(_withholdable(apis[0], intent[0])),) if clarified else (),
+            fault=fault,
         )
 
 

@@ -35,7 +35,8 @@ from toolloom.pipeline.checks.schema import (
     violations,
 )
 from toolloom.pipeline.checks.transcript import shown
-from toolloom.pipeline.sampling.needs import Distractors, moment
+from toolloom.pipeline.sampling.groups import Group
+from toolloom.pipeline.sampling.needs import moment
 from toolloom.pipeline.sampling.values import NoValue, draw_value, faker_for, rng_for
 from toolloom.pipeline.store.documents import Place, WrittenDocument, nearest, read
 from toolloom.pipeline.templates.filling import (
@@ -621,7 +622,7 @@ def _offered(
         return _ZONES.index(zone(given.splits, api.category, api.tool)) if given.splits else 0
 
     most = max(map(rank, needed))
-    offers = Distractors(api.bare() for api in every if rank(api) <= most)
+    offers = Group(api.bare() for api in every if rank(api) <= most)
     return offers.offer(needed, given.distractors, rng)
 
 

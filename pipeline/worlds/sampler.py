@@ -22,7 +22,7 @@ from toolloom.pipeline.checks.world.interpreter import Json, Machine, State
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.draw import shares
-from toolloom.pipeline.sampling.needs import Distractors
+from toolloom.pipeline.sampling.groups import Group
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.library import briefing, scripts_of, written_by_model
 from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
@@ -380,7 +380,7 @@ def _need(
         ability = Ability.RETRIEVE_CALL  # no request takes several APIs
     pool = [api.bare() for api in _fewer(own, set().union(*turns.values()), rng)]
     if _every_turn_calls(row):
-        offers = Distractors(_near(recipe, draw.world, known))
+        offers = Group(_near(recipe, draw.world, known))
         if offers.apis:
             pool += [api.bare() for api in offers.offer((), recipe.queries.distractors, rng)]
     rng.shuffle(pool)

@@ -18,8 +18,7 @@ from toolloom.pipeline.sampling.draw import (
     executed_by,
     shares,
 )
-from toolloom.pipeline.sampling.groups import Group
-from toolloom.pipeline.sampling.needs import scattered
+from toolloom.pipeline.sampling.groups import Group, scattered
 from toolloom.schemas import (
     Ability,
     Api,
