@@ -96,21 +96,18 @@ CHECKS: tuple[tuple[Check[Dialogue], ...], ...] = (
 
 
 # In a world what came of the calls says whether they were right, and the facts of its goal what has
-# to be told: both are certain, where these compare words with what was drawn.
-_NOT_IN_WORLDS = {
-    opening_request,
-    mentioned_values,
-    asked_first,
-    intended_calls,
-    dependent_calls,
-    planned_faults,
-    grounded_arguments,
-    told_results,
-    consistent_replies,
-    admitted_limits,
-}
-IN_WORLDS = tuple(
-    tuple(check for check in group if check not in _NOT_IN_WORLDS) for group in CHECKS
+# to be told: both are certain, where the rest of the last group compares words with what was drawn.
+IN_WORLDS: tuple[tuple[Check[Dialogue], ...], ...] = (
+    *CHECKS[:2],
+    (
+        known_names,
+        searched_first,
+        fitting_arguments,
+        fitting_observations,
+        natural_requests,
+        helpful_replies,
+        founded_replies,
+    ),
 )
 
 
@@ -131,14 +128,15 @@ def inspect(
             checks = (*checks, (partial(outcome, machine=world),))
     for group in checks:
         found = tuple(
-            Finding(check=_name(check), reason=reason, turn=turn, detail=detail)
+            Finding(
+                check=(check.func if isinstance(check, partial) else check).__name__,
+                reason=reason,
+                turn=turn,
+                detail=detail,
+            )
             for check in group
             for reason, turn, detail in check(dialogue)
         )
         if found:
             return found
     return ()
-
-
-def _name(check: Check[Dialogue]) -> str:
-    return check.func.__name__ if isinstance(check, partial) else check.__name__

@@ -9,10 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
 from typing import Any, NamedTuple
 
-from toolloom.pipeline.checks.grounding import leaves
 from toolloom.pipeline.checks.schema import parts_of
 from toolloom.pipeline.checks.text.dates import dates
 from toolloom.pipeline.checks.text.numbers import quantities, sums
@@ -28,7 +26,7 @@ from toolloom.pipeline.checks.text.words import (
     stems_of,
     words,
 )
-from toolloom.pipeline.checks.transcript import made, once, said_before
+from toolloom.pipeline.checks.transcript import made, said_before
 from toolloom.schemas import Api, Dialogue, JsonObject, canonical
 
 _NO = re.compile(
@@ -83,27 +81,18 @@ class Evidence:
         today = self.now.date()
         return frozenset(d for text in self.texts for d in dates(text, today)) | {today}
 
+    @cached_property
+    def clocks(self) -> frozenset[dt.time]:
+        return frozenset(t for text in self.texts for t in times(text))
+
     def has_day(self, days: frozenset[dt.date]) -> bool:
         """Is one of them among `days`? Not all texts need be read to know."""
         today = self.now.date()
         return today in days or any(not days.isdisjoint(dates(t, today)) for t in self.texts)
 
-    def has_time(self, hours: frozenset[dt.time]) -> bool:
-        return any(not hours.isdisjoint(times(text)) for text in self.texts)
-
-    def has_number(self, readings: tuple[float, ...]) -> bool:
-        """As `days`, of `numbers`: what was observed as a number comes first."""
-        seen = any(reading in self.values for reading in readings)
-        seen = seen or any(not _numbers_of(text).isdisjoint(readings) for text in self.texts)
-        return seen or not self.numbers.isdisjoint(readings)
-
     @cached_property
-    def all_text(self) -> str:
-        return "\n".join((*self.texts, *self.names, *self.told))
-
-    @cached_property
-    def told(self) -> tuple[str, ...]:
-        """What the APIs' documentation tells."""
+    def parts(self) -> tuple[str, ...]:
+        """All texts and names, then what the APIs' documentation tells."""
         told: list[str] = []
         for api in self.pool:
             told += [api.category, spaced(api.tool), spaced(api.name), api.description]
@@ -111,19 +100,19 @@ class Evidence:
             for schema in (*api.properties.values(), *api.fields.values()):
                 if isinstance(schema, dict) and isinstance(schema.get("description"), str):
                     told.append(schema["description"])
-        return tuple(told)
+        return (*self.texts, *self.names, *told)
+
+    @cached_property
+    def all_text(self) -> str:
+        return "\n".join(self.parts)
 
     def has_words(self, value: str) -> bool:
         """As `literal`, of all there is: the words of one text, which may be known, come first."""
-        parts = chain(self.texts, self.names, self.told)
-        return any(literal(value, text) for text in parts) or literal(value, self.all_text)
+        return any(literal(value, text) for text in self.parts) or literal(value, self.all_text)
 
-    def holds_any(self, stems: set[str]) -> bool:
-        """Is one of these the stem of a word? What was said and observed is looked at first."""
-        for text in chain(self.texts, self.names):
-            if not stems.isdisjoint(stems_of(text)):
-                return True
-        return any(not stems.isdisjoint(stems_of(text)) for text in self.told)
+    def has_stem(self, stems: set[str]) -> bool:
+        """Is one of these the stem of a word?"""
+        return any(not stems.isdisjoint(stems_of(text)) for text in self.parts)
 
 
 @lru_cache(maxsize=4096)
@@ -134,51 +123,25 @@ def _numbers_of(text: str) -> frozenset[float]:
 
 
 def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
-    """What a reply at this message may draw on."""
+    """What a reply at this message may draw on.
+
+    In a world its rules are told, and what follows from results was computed from them.
+    """
+    query = dialogue.query
     calls = [c for c in made(dialogue) if c.back is not None and c.back < place]
-    errors = [c.observation.error for c in calls if c.observation and c.observation.error]
-    seen = [found for found in _responses(dialogue) if found.back < place]
-    texts = [text for response in seen for text in response.texts]
-    numbers = [number for response in seen for number in response.numbers]
-    names = tuple([name for response in seen for name in response.names])
-    texts = [*said_before(dialogue, place), *errors, *texts, *_rules(dialogue)]
-    query = dialogue.query
-    return Evidence(tuple(texts), (*numbers, len(calls)), names, query.now, query.pool)
-
-
-class _Response(NamedTuple):
-    """What one call found out. `numbers`: sizes of lists too; `names`: those of its fields."""
-
-    back: int
-    texts: list[str]
-    numbers: list[float]
-    names: list[str]
-
-
-@once
-def _responses(dialogue: Dialogue) -> list[_Response]:
-    """What calls found out, but for API Search's documentation."""
-    found = []
-    for call in made(dialogue):
-        if call.back is not None and not call.is_search:
-            seen, parts = list(leaves(call.response)), list(parts_of(call.response))
-            texts = [v for v in seen if isinstance(v, str)]
-            numbers = [v for v in seen if isinstance(v, int | float) and not isinstance(v, bool)]
-            sizes = [len(part) for part in parts if isinstance(part, list)]
-            names = [spaced(key) for part in parts if isinstance(part, dict) for key in part]
-            found.append(_Response(call.back, texts, [*numbers, *sizes], names))
-    return found
-
-
-@once
-def _rules(dialogue: Dialogue) -> tuple[str, ...]:
-    """In a world its rules are told, and what follows from results was computed from them."""
-    query = dialogue.query
-    if not query.setting:
-        return ()
-    rules = [api.description for api in query.pool if api.source.kind == "world"]
-    facts = [f for f in query.setting.goal.facts if re.search(r"\d", canonical(f.value))]
-    return (*query.setting.told, *rules, *(fact.said for fact in facts))
+    texts = said_before(dialogue, place)
+    texts += [c.observation.error for c in calls if c.observation and c.observation.error]
+    parts = [p for c in calls if not c.is_search for p in parts_of(c.response)]
+    texts += [v for v in parts if isinstance(v, str)]
+    numbers = [v for v in parts if isinstance(v, int | float) and not isinstance(v, bool)]
+    sizes = [len(v) for v in parts if isinstance(v, list)]
+    names = [spaced(key) for v in parts if isinstance(v, dict) for key in v]
+    if query.setting:
+        rules = [api.description for api in query.pool if api.source.kind == "world"]
+        facts = [f.said for f in query.setting.goal.facts if re.search(r"\d", canonical(f.value))]
+        texts += [*query.setting.told, *rules, *facts]
+    values = (*numbers, *sizes, len(calls))
+    return Evidence(tuple(texts), values, tuple(names), query.now, query.pool)
 
 
 _PAIRS = """

@@ -6,21 +6,18 @@ that are otherwise formally right.
 
 from __future__ import annotations
 
-import marshal
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator
 
 from rapidfuzz import fuzz
 
-from toolloom.pipeline.checks.schema import oddity, of_content
+from toolloom.pipeline.checks.schema import oddity, schema_oddity
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
 from toolloom.pipeline.checks.text.words import fold, plain, sentences, words
 from toolloom.pipeline.checks.transcript import Fault, observations, replies, said_before, shown
-from toolloom.schemas import Api, Dialogue, Message, Reason
+from toolloom.schemas import Dialogue, Message, Reason
 
-_SCHEMAS = (dict, bool)
 _LONGEST = 8_000  # letters of a user's or assistant's message
 _CALL_LIKE = re.compile(
     r"<\|?/?(?:tool_call|function_call|functioncall|tool_response|python_tag)"
@@ -44,18 +41,14 @@ def plain_values(dialogue: Dialogue) -> Iterator[Fault]:
     """Every value and schema is plain JSON of bearable size: the other checks rely on it."""
     query = dialogue.query
     apis = (*query.pool, *([query.outside] if query.outside else []))
-    known = {api.id for api in apis}
-    if _are_plain(dialogue, apis) and known.issuperset([i.api for i in query.intent]):
-        return
     for api in apis:
         for schema in (api.parameters, api.returns):
-            if (fault := oddity(schema)) or not _is_schema(schema):
-                detail = f"{api.id}: {fault or 'not an object schema'}"
-                yield Fault(Reason.ILLEGAL_SCHEMA, None, detail)
+            if fault := schema_oddity(schema):
+                yield Fault(Reason.ILLEGAL_SCHEMA, None, f"{api.id}: {fault}")
     for intention in query.intent:
         if fault := oddity(intention.arguments):
             yield _malformed(None, f"intent for {intention.api}: {fault}")
-    for missing in sorted({i.api for i in query.intent} - known):
+    for missing in sorted({i.api for i in query.intent} - {api.id for api in apis}):
         yield _malformed(None, f"the intent asks for {missing}, not in the pool")
     for place, call in dialogue.calls():
         if fault := oddity(call.function.arguments):
@@ -70,39 +63,6 @@ def plain_values(dialogue: Dialogue) -> Iterator[Fault]:
             fault = f"no observation envelope: {shown(message.content)}"
         if fault:
             yield _malformed(place, f"{message.role} message: {fault}")
-
-
-def _are_plain(dialogue: Dialogue, apis: Sequence[Api]) -> bool:
-    """All of them at once: nearly every dialogue has nothing odd in it."""
-    seen = observations(dialogue).values()
-    values = [
-        [intention.arguments for intention in dialogue.query.intent],
-        [call.function.arguments for _, call in dialogue.calls()],
-        [m.content for m in dialogue.messages if m.role != "tool"],
-        [[o.response, o.error] for o in seen if o],
-    ]
-    sound = all(of_content(_are_sound, (api.parameters, api.returns)) for api in apis)
-    return sound and None not in seen and oddity(values) is None
-
-
-@lru_cache(maxsize=1024)
-def _are_sound(schemas: bytes) -> bool:
-    return all(oddity(s) is None and _is_schema(s) for s in marshal.loads(schemas))
-
-
-def _is_schema(schema: object) -> bool:
-    """An object whose `properties` and `required`, where given, have the shape the rest reads."""
-    if schema is None:
-        return True
-    if not isinstance(schema, dict):
-        return False
-    properties, required = schema.get("properties", {}), schema.get("required", [])
-    return (
-        isinstance(properties, dict)
-        and all(isinstance(p, _SCHEMAS) for p in properties.values())
-        and isinstance(required, list)
-        and all(isinstance(name, str) for name in required)
-    )
 
 
 def bearable_lengths(dialogue: Dialogue) -> Iterator[Fault]:
@@ -180,7 +140,8 @@ def spoken_calls(dialogue: Dialogue) -> Iterator[Fault]:
     names = {api.function for api in dialogue.query.pool}
     for place, text, _ in replies(dialogue):
         match = _CALL_LIKE.search(text)
-        if match or _is_call_text(text, names):
+        named = any(n in text and re.search(rf"\b{re.escape(n)}\s*\(", text) for n in names)
+        if match or named or _called(text):
             seen = text[match.start() : match.start() + 60] if match else text
             yield Fault(Reason.FALSE_API_CALL_FORMAT, place, f"a call in the words: {shown(seen)}")
 
@@ -222,13 +183,6 @@ def turn_order(dialogue: Dialogue) -> Iterator[Fault]:
             yield _malformed(place, f"an empty {message.role} message")
 
 
-def _is_call_text(text: str, names: set[str]) -> bool:
-    # The plain test first: most names are nowhere, and each would be an expression to compile.
-    if any(n in text and re.search(rf"\b{re.escape(n)}\s*\(", text) for n in names):
-        return True
-    return bool(_called(text))
-
-
 _REMNANT = re.compile(
     r"\{\{?\s*[A-Za-z_][\w .-]{0,40}\s*\}\}?|<[A-Za-z_][\w .-]{0,40}>|\$\{\w+\}"
     r"|\[(?:[A-Z][\w' ]{0,40}|[a-z_]+(?: [a-z_]+){0,4})\](?!\()|%\(\w+\)s|\bLorem ipsum\b"
@@ -255,9 +209,6 @@ _AS_USER = re.compile(
     r"|check|search|help|send|set|create|schedule|order|translate|convert))\b",
     re.IGNORECASE,
 )
-# Without these signs the expressions above match nothing, and take long to find that out.
-_REMNANT_SIGN = re.compile(r"\{|<|\[|%\(|___|XXX|TODO|Lorem")
-_LEAK_SIGN = re.compile(r":|\bas an? |\bthe (?:user|assistant) ", re.IGNORECASE)
 _LOOP, _GRAM = 3, 4  # a run of four words said three times over is a loop
 
 
@@ -303,9 +254,9 @@ def odd_request(text: str) -> str | None:
 
 def _faults(text: str, swapped: re.Pattern[str] | None, role: str) -> Iterator[str]:
     flat = plain(text)
-    if _REMNANT_SIGN.search(flat) and (found := _REMNANT.search(flat)):
+    if found := _REMNANT.search(flat):
         yield f"holds the template remnant {shown(found.group())}"
-    if _LEAK_SIGN.search(flat) and (found := _LEAK.search(flat)):
+    if found := _LEAK.search(flat):
         yield f"holds words of the prompt: {shown(found.group().strip())}"
     if swapped and (found := swapped.search(flat)):
         yield f"{role}: {shown(found.group())}"
@@ -315,20 +266,11 @@ def _faults(text: str, swapped: re.Pattern[str] | None, role: str) -> Iterator[s
 
 def _looped(text: str) -> str | None:
     """A sentence said twice over, or a run of words said three times."""
-    parts = list(map(fold, sentences(text)))
-    if len(set(parts)) < len(parts):
-        whole = Counter(fold(s) for s in sentences(text) if len(words(s)) > 3)
-        for sentence, times in whole.items():
-            if times > 1:
-                return sentence
+    said = Counter(fold(s) for s in sentences(text) if len(words(s)) > 3)
     found = [w.folded for w in words(text)]
-    if len(found) - len(set(found)) < _GRAM * (_LOOP - 1) - (_GRAM - 1):
-        return None
-    runs = list(zip(*(found[i:] for i in range(_GRAM)), strict=False))
-    if len(runs) - len(set(runs)) < _LOOP - 1:
-        return None
-    grams = Counter(runs)
-    return next((" ".join(gram) for gram, times in grams.items() if times >= _LOOP), None)
+    grams = Counter(map(" ".join, zip(*(found[i:] for i in range(_GRAM)), strict=False)))
+    twice = (sentence for sentence, times in said.items() if times > 1)
+    return next(twice, None) or next((g for g, times in grams.items() if times >= _LOOP), None)
 
 
 def _only_asks(text: str) -> bool:

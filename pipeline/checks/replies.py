@@ -215,8 +215,6 @@ def admitted_limits(dialogue: Dialogue) -> Iterator[Fault]:
 _LISTED = re.compile(r"^\s*(?:#+\s*)?\d{1,2}[.)]\s", re.MULTILINE)
 _LABEL = re.compile(r"^[\s*#•-]*[^:.\n]{1,40}:", re.MULTILINE)
 _MARKUP = re.compile(r"(?<!\w)[*_`#]+(?=\w)|(?<=[\w.:])[*_`]+(?!\w)")
-# Without one of these the expressions for them match nothing, and take long to find that out.
-_ADDRESS_SIGN, _QUOTATION = re.compile(r"[@#]|://"), re.compile(r"[\"'«]")
 _SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
 _HEDGE = re.compile(
     r"(?:about|around|approximately|roughly|nearly|almost|over|under|some|~)\s*[$€£]?$",
@@ -269,7 +267,7 @@ def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
     """Addresses, codes and quotations, with whether the evidence has them."""
     days = [(d.start, d.end) for d in dated(text, evidence.now.date())]
     addresses: list[tuple[int, int]] = []
-    for found in ADDRESS.finditer(text) if _ADDRESS_SIGN.search(text) else ():
+    for found in ADDRESS.finditer(text):
         address = found.group().rstrip(".,;:!?)")
         addresses.append(found.span())
         yield "address", found.start(), found.end(), address.lower() in evidence.all_text.lower()
@@ -278,12 +276,11 @@ def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         sized = _SIZED.fullmatch(code) or not re.search(r"[^\W\d]", code)
         # A code inside a day or an address is judged with it.
         if not sized and not any(a <= start < b for a, b in (*days, *addresses)):
-            held = any(exact(code, text) for text in evidence.texts)  # to be quick
-            held = held or exact(code, evidence.all_text) or said(code, evidence.all_text)
+            held = any(exact(code, text) for text in evidence.parts)
+            held = held or said(code, evidence.all_text)
             yield "code", start, found.end(), held
-    for found in QUOTED.finditer(text) if _QUOTATION.search(text) else ():
-        quoted = next(g for g in found.groups() if g)
-        quoted = quoted.strip(" .,!?")
+    for found in QUOTED.finditer(text):
+        quoted = next(g for g in found.groups() if g).strip(" .,!?")
         held = evidence.has_words(quoted) or said(quoted, evidence.all_text)
         yield "quotation", found.start(), found.end(), held
 
@@ -307,10 +304,10 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
             told = [number_held(q, phrase, evidence) for q in inside]
             root = {stem(phrase.lower())}
-            held = all(told) if inside else bool(period) or evidence.holds_any(root)
+            held = all(told) if inside else bool(period) or evidence.has_stem(root)
         yield "date", place.start, place.end, held
     for moment in timed(text):
-        held = evidence.has_time(moment.times)
+        held = bool(moment.times & evidence.clocks)
         if not held and _RANGE.fullmatch(text[moment.start : moment.end]):
             continue  # «10 to 19 degrees»: two numbers, judged as such
         if moment.sure or held:
@@ -324,9 +321,9 @@ def _numbered(day: Dated, text: str) -> bool:
 
 def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     """Told as it is, rounded, scaled, as a percentage, or in another unit of time."""
-    if evidence.has_number(quantity.readings()):
-        return True
     told = evidence.numbers
+    if not told.isdisjoint(quantity.readings()):
+        return True
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
     if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
         return True
@@ -384,8 +381,7 @@ def _name_held(folded: str, raw: str, evidence: Evidence) -> bool:
     if folded in STOP or folded in _COMMON or folded in WEEKDAYS:
         return True
     parts = {stem(folded), stem(folded.removesuffix("s"))}
-    if evidence.holds_any(parts) or any(d.month == MONTHS.get(folded) for d in evidence.days):
+    if evidence.has_stem(parts) or any(d.month == MONTHS.get(folded) for d in evidence.days):
         return True
-    return (bool(forms(folded)) and said(raw, evidence.all_text)) or (
-        raw.isupper() and len(raw) > 1 and said(raw, evidence.all_text)
-    )
+    may_be_short = forms(folded) or (raw.isupper() and len(raw) > 1)
+    return bool(may_be_short) and said(raw, evidence.all_text)

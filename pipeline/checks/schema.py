@@ -72,6 +72,32 @@ def _odd_leaf(item: Any) -> str | None:
     return f"a {type(item).__name__}, which JSON does not have"
 
 
+def schema_oddity(schema: Any) -> str | None:
+    """The same of an API's schema, or that it is none; once for each, as APIs come again in
+    hundreds of rows."""
+    try:
+        return _schema_oddity(marshal.dumps(schema, 2))
+    except ValueError:  # nested too deep, or no JSON
+        return oddity(schema) or "not an object schema"
+
+
+@lru_cache(maxsize=2048)
+def _schema_oddity(content: bytes) -> str | None:
+    schema = marshal.loads(content)
+    if schema is None:
+        return None
+    if (fault := oddity(schema)) or not isinstance(schema, dict):
+        return fault or "not an object schema"
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    fits = (
+        isinstance(properties, dict)
+        and all(isinstance(part, dict | bool) for part in properties.values())
+        and isinstance(required, list)
+        and all(isinstance(name, str) for name in required)
+    )
+    return None if fits else "not an object schema"
+
+
 _MOST = 8  # violations reported for one value
 _STEPS = 2_000  # references that one validation may follow
 _BACKTRACKS = 20_000  # of a pattern
@@ -212,15 +238,6 @@ def parts_of(value: Any) -> Iterator[Any]:
             stack.extend(part.values())
         elif isinstance(part, list):
             stack.extend(part)
-
-
-def of_content(judge: Callable[[bytes], bool], value: Any) -> bool:
-    """What is judged of a value that comes again in hundreds of rows, such as the schemas of an
-    API: once for each content. No is also said of what is nested too deep or no JSON."""
-    try:
-        return judge(marshal.dumps(value, 2))
-    except ValueError:
-        return False
 
 
 def fits(schema: Any, value: Any) -> bool:

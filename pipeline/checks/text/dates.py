@@ -242,7 +242,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
     )
 )
 _ANY_HINT = re.compile(
-    r"\d|day|morrow|night|right now|this |week|month|year|in |within|"
+    r"\d[-/.]\d|\d(?:st|nd|rd|th)|day|morrow|night|right now|this |week|month|year|"
     + "|".join(sorted({name[:3] for name in (*MONTHS, *WEEKDAYS, *ORDINALS, *_HOLIDAYS)})),
     re.IGNORECASE,
 )
@@ -253,16 +253,24 @@ _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 @lru_cache(maxsize=4096)
 def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     """Every place in the text that says a date, in order; longer ones before their parts."""
-    flat = plain(text)
-    if not _ANY_HINT.search(flat):
-        return ()
     found = [
         Dated(m.start(), m.end(), frozenset(days), absolute)
-        for pattern, read, absolute in _PATTERNS
-        for m in pattern.finditer(flat)
-        if not _is_common(m, flat) and (days := list(read(m, today)))
+        for m, read, absolute in _matches(text)
+        if (days := list(read(m, today)))
     ]
     return tuple(sorted(found, key=lambda d: (d.start, -d.end)))
+
+
+@lru_cache(maxsize=4096)
+def _matches(text: str) -> list[tuple[re.Match[str], _Read, bool]]:
+    """The same before it is known which day is today: texts come again in other rows."""
+    flat = plain(text)
+    return [
+        (m, read, absolute)
+        for pattern, read, absolute in (_PATTERNS if _ANY_HINT.search(flat) else ())
+        for m in pattern.finditer(flat)
+        if not _is_common(m, flat)
+    ]
 
 
 def _is_common(found: re.Match[str], flat: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.checks.evidence import Evidence
-from toolloom.pipeline.checks.grounding import fixed, grounded, mentions, same
+from toolloom.pipeline.checks.grounding import fixed, founded, mentions, same
 from toolloom.pipeline.checks.replies import unfounded
 from toolloom.pipeline.checks.text.dates import dates
 
@@ -201,11 +201,11 @@ def test_a_value_nobody_said_is_not_found(text: str, value: Any, schema: dict[st
 def test_a_value_may_come_from_an_observation() -> None:
     """A leaf of an earlier response grounds an argument; other leaves do not."""
     seen = [{"user": {"token": "t-9", "age": 31}, "note": "Call +44 20 7946 0958."}]
-    assert grounded("t-9", ["hello"], seen, S, NOW)
-    assert grounded(31, ["hello"], seen, I, NOW)
-    assert grounded("31", ["hello"], seen, S, NOW)
-    assert not grounded("t-90", ["hello"], seen, S, NOW)
-    assert not grounded(3, ["hello"], seen, I, NOW)
+    assert founded("t-9", ["hello"], seen, S, NOW)
+    assert founded(31, ["hello"], seen, I, NOW)
+    assert founded("31", ["hello"], seen, S, NOW)
+    assert not founded("t-90", ["hello"], seen, S, NOW)
+    assert not founded(3, ["hello"], seen, I, NOW)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_moment_may_be_put_together(
     value: str, said: str, seen: list[Any], expected: bool
 ) -> None:
     """Of a row's day and its time, or of what was said and what was observed."""
-    assert grounded(value, [said], seen, S, NOW) is expected
+    assert founded(value, [said], seen, S, NOW) is expected
 
 
 def test_a_weekday_beside_a_date_is_that_of_the_date() -> None:
@@ -243,7 +243,7 @@ def test_the_schema_itself_can_give_the_value() -> None:
     assert fixed(10, {"default": 10}) and fixed("v1", {"const": "v1"})
     assert fixed("a", {"enum": ["a"]})
     assert not fixed(11, {"default": 10}) and not fixed("a", {"enum": ["a", "b"]})
-    assert grounded(10, ["hello"], [], {"default": 10}, NOW)
+    assert founded(10, ["hello"], [], {"default": 10}, NOW)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from support.json_values import SCALARS, json_values
 from support.mutations import with_answer, with_call, with_observation
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.checks.grounding import grounded, mentions
-from toolloom.pipeline.checks.schema import UncheckableSchema, violations
+from toolloom.pipeline.checks.grounding import founded, mentions
+from toolloom.pipeline.checks.schema import UncheckableSchema, oddity, violations
 from toolloom.schemas import (
     Ability,
     Api,
@@ -162,7 +162,8 @@ def test_good_dialogues_with_one_hostile_value_never_raise(
 def test_grounding_never_raises(text: str, value: Any, schema: Any, now: dt.datetime) -> None:
     """Any text, any value and any schema get an answer."""
     mentions(text, value, schema, now)
-    grounded(value, [text], [{"a": text}], schema, now)
+    if not oddity(value) and not oddity(schema):  # as `plain_values` has it
+        founded(value, [text], [{"a": text}], schema, now)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
