@@ -15,7 +15,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,8 +29,8 @@ from toolloom.pipeline.checks.text.words import STOP, alone, name_words, spaced,
 from toolloom.pipeline.sampling.values import NoValue, draw_value, rng_for
 from toolloom.pipeline.sampling.vocabulary import LOCALES, REMARKS, TOPICS
 from toolloom.pipeline.store.files import to_text
+from toolloom.pipeline.templates.filling import MARK, TemplateRenderer
 from toolloom.pipeline.templates.filling import STAGE as EXPANDED
-from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.schemas import (
     API_SEARCH,
     Finding,
@@ -79,58 +79,56 @@ Found: TypeAlias = tuple[int, int, str]
 """A place in a text that a value takes, and the form in which it stands there."""
 
 
+Doubt: TypeAlias = tuple[Reason, str]
+Path: TypeAlias = tuple[str | int, ...]
+_NOTHING, _AMBIGUOUS = Reason.NOTHING_TO_VARY, Reason.AMBIGUOUS_VALUE
+
+
 def mine(sample: JsonObject, seen: SeenValues, split: Split | None = None) -> Template | Rejected:
     """A sample, as JSON, as a template; or why none of its values may vary."""
+    kept, name = list[Finding](), sample["dialogue"]["query"]["id"]
+
+    def found(reason: Reason, detail: str) -> Finding:
+        return Finding(check="mining", reason=reason, detail=detail)
+
     if why := _unreadable(sample):
-        return Rejected.of(sample, STAGE, [why], id=sample["dialogue"]["query"]["id"])
+        return Rejected.of(sample, STAGE, [found(*why)], id=name)
     work = _Sample(deepcopy(sample))
-    kept, varying = list[Finding](), list[_Value]()
     for one in sorted(work.values, key=lambda v: -len(str(v.value))):
-        doubt = work.doubt(one, varying)
+        doubt = work.doubt(one)
         if not doubt:
-            one.rows = work.options(one, seen, varying)
+            one.rows = work.options(one, seen)
             doubt = None if len(one.rows) > 1 else (_NOTHING, "no other value is known for it")
         if doubt:
-            reason, detail = doubt
-            detail = f"argument {one.about} = {str(one.value)[:60]}: {detail}"
-            kept.append(Finding(check="mining", reason=reason, detail=detail))
+            detail = f"argument {one.about} = {str(one.value)[:60]}: {doubt[1]}"
+            kept.append(found(doubt[0], detail))
         else:
-            varying.append(one)
-    name = work.query["id"]
-    if not varying:
-        nothing = "none of the values that the user tells may vary"
-        why = Finding(check="mining", reason=_NOTHING, detail=nothing)
-        return Rejected.of(sample, STAGE, [why, *kept], id=name)
-    varying.sort(key=lambda v: v.number)
-    template = work.template(varying, split, kept)
+            work.varying.append(one)
+    if not work.varying:
+        nothing = found(_NOTHING, "none of the values that the user tells may vary")
+        return Rejected.of(sample, STAGE, [nothing, *kept], id=name)
+    template = work.template(split, kept)
     if findings := _never_passes(template):
         return Rejected.of(sample, STAGE, findings, id=name)
     return template
 
 
-_NOTHING, _AMBIGUOUS = Reason.NOTHING_TO_VARY, Reason.AMBIGUOUS_VALUE
-Doubt: TypeAlias = tuple[Reason, str]
-
-
-def _unreadable(sample: JsonObject) -> Finding | None:
+def _unreadable(sample: JsonObject) -> Doubt | None:
     """Why a sample can be no template whatever its values are."""
     messages = sample["dialogue"]["messages"]
-    letters = sum(
-        len(m.get("content") or "") for m in messages if m.get("name") != API_SEARCH.function
-    )
-    reason, detail = _NOTHING, ""
+    texts = (m.get("content") or "" for m in messages if m.get("name") != API_SEARCH.function)
+    letters = sum(map(len, texts))
     if any((m.get("execution") or {}).get("kind") == "executed" for m in messages):
-        reason = Reason.EXECUTED_RESULT
         detail = "its observations were really executed: other values would need an execution"
-    elif letters > _LETTERS:
-        detail = f"its messages have {letters} characters; {_LETTERS} are searched at most"
-    elif OPEN in (text := to_text(sample)) or CLOSE in text:
-        detail = "it holds characters that mark slots"
-    elif sample["dialogue"]["query"]["scenario"] == Scenario.IRRELEVANCE:
-        detail = "it calls nothing"
-    elif odd := oddity(sample):
-        detail = f"it holds {odd}"
-    return Finding(check="mining", reason=reason, detail=detail) if detail else None
+        return Reason.EXECUTED_RESULT, detail
+    if letters > _LETTERS:
+        return _NOTHING, f"its messages have {letters} characters; {_LETTERS} are searched at most"
+    if OPEN in (text := to_text(sample)) or CLOSE in text:
+        return _NOTHING, "it holds characters that mark slots"
+    if sample["dialogue"]["query"]["scenario"] == Scenario.IRRELEVANCE:
+        return _NOTHING, "it calls nothing"
+    odd = oddity(sample)
+    return (_NOTHING, f"it holds {odd}") if odd else None
 
 
 def _never_passes(template: Template) -> tuple[Finding, ...]:
@@ -152,7 +150,7 @@ class SeenValues:
     def add(self, sample: JsonObject) -> None:
         for call in sample["dialogue"]["query"]["intent"]:
             for path, value in _leaves(call["arguments"]):
-                key = call["api"], ".".join(map(str, path))
+                key = call["api"], _dotted(path)
                 if key in self._values or len(self._values) < _ENTRY:
                     known = self._values.setdefault(key, {})
                     if len(known) < VALUES:
@@ -168,20 +166,21 @@ class _Value:
 
     number: int
     api: str
-    path: str
+    path: Path
     value: Any
     schema: JsonObject
     forms: dict[str, Callable[[Any], str]]
     rows: list[tuple[Any, str]] = field(default_factory=list)  # with where each comes from
     used: dict[str, None] = field(default_factory=dict)  # forms that stand in texts
+    slot: str = ""
 
     @property
     def about(self) -> str:
-        return f"{self.path} of {self.api}"
+        return f"{_dotted(self.path)} of {self.api}"
 
     @property
     def name(self) -> str:
-        return next((n for n in reversed(self.path.split(".")) if not n.isdigit()), "value")
+        return next((part for part in reversed(self.path) if isinstance(part, str)), "value")
 
     @property
     def is_day(self) -> bool:
@@ -204,39 +203,40 @@ class _Sample:
     def __init__(self, tree: JsonObject) -> None:
         self.tree, dialogue = tree, tree["dialogue"]
         self.query: JsonObject = dialogue["query"]
+        self.language = str(self.query.get("language") or "English")
         self.now = dt.datetime.fromisoformat(self.query["now"])
         self.messages: list[JsonObject] = dialogue["messages"]
         self._written: dict[int, str] = {}
         for number, message in enumerate(self.messages):
-            if message["role"] == "tool" and _is_written_alike(message):
-                self._written[number] = message["content"]
-                message["content"] = json.loads(message["content"])
-        self.apis = {api_id(api): api for api in self.query["pool"]}
-        about = " ".join(f"{a['name']} {a['description']}" for a in self.apis.values())
+            # What was cut may hold any value.
+            cut = (message.get("execution") or {}).get("whole_tokens")
+            if message["role"] == "tool" and not cut and (seen := _observed(message["content"])):
+                self._written[number], message["content"] = message["content"], seen
+        self._apis = {api_id(api): api for api in self.query["pool"]}
+        about = " ".join(f"{a['name']} {a['description']}" for a in self._apis.values())
         self._common = {stem(w.folded) for w in words(spaced(about))}
         self.values = list(self._arguments())
+        self.varying: list[_Value] = []
         self._dates = sum(one.is_day for one in self.values)
 
     def _arguments(self) -> Iterator[_Value]:
         """The arguments of the intended calls, each value once."""
         known: set[str] = set()
         for call in self.query["intent"]:
-            properties = as_dict(self.apis.get(call["api"], {}).get("parameters"))
+            properties = as_dict(self._apis.get(call["api"], {}).get("parameters"))
             for path, value in _leaves(call["arguments"]):
                 schema = properties
                 for step in path:
+                    inner = as_dict(schema.get("properties"))
                     schema = as_dict(
-                        schema.get("items")
-                        if isinstance(step, int)
-                        else as_dict(schema.get("properties")).get(step)
+                        schema.get("items") if isinstance(step, int) else inner.get(step)
                     )
                 if canonical(value) not in known:
                     known.add(canonical(value))
-                    label = ".".join(map(str, path))
-                    yield _Value(len(known), call["api"], label, value, schema, _forms(value))
+                    yield _Value(len(known), call["api"], path, value, schema, _forms(value))
 
-    def doubt(self, one: _Value, others: Sequence[_Value]) -> Doubt | None:
-        """Why a value stays as it is. `others` vary already."""
+    def doubt(self, one: _Value) -> Doubt | None:
+        """Why a value stays as it is, beside those that vary already."""
         if not _is_distinctive(one):
             return _AMBIGUOUS, "it may stand for anything"
         own = [w for w in words(spaced(str(one.value))) if w.folded not in STOP]
@@ -245,170 +245,154 @@ class _Sample:
             return _AMBIGUOUS, "it is a word of the API's own description"
         said = [m["content"] for m in self.messages if m["role"] == "user"]
         places = [(text, place) for text in said for place in one.places(text)]
-        if len(places) != 1:
-            if not places:
-                return Reason.VALUE_NOT_MENTIONED, "the user says it in no form that is known"
+        if not places:
+            return Reason.VALUE_NOT_MENTIONED, "the user says it in no form that is known"
+        if len(places) > 1:
             return _AMBIGUOUS, "the user says it more than once"
         ((text, (start, end, _)),) = places
         capital = isinstance(one.value, str) and one.value[:1].isupper()
         if capital and (_NEXT.match(text, end) or _BEFORE.search(text[:start])):
             return _AMBIGUOUS, "it may be a part of a longer name"
-        if any(_overlaps(text, one, other) for text in said for other in others):
+        others = [place for other in self.varying for place in other.places(text)]
+        if any(a < end and start < b for a, b, _ in others):
             return _AMBIGUOUS, "it stands inside another value"
-        left = self._left_over([one, *others])
-        if stood := _part_of(one, own, left, self._common):
+        left = self._left_over(one)
+        if stood := self._part_of(one, own, left):
             return _AMBIGUOUS, f"«{stood}» stands elsewhere too"
         return self._followed(one, left)
 
-    def _left_over(self, varying: Sequence[_Value]) -> str:
-        """All texts but the system turn, without the values that vary."""
-        slotted = _Slots({one.number: "" for one in varying}, varying)
-        parts = [*_texts(slotted.of_messages(self.messages[1:]))]
-        return re.sub(f"{OPEN}[^{CLOSE}]*{CLOSE}", " … ", "\n".join(parts))
+    def _left_over(self, one: _Value) -> str:
+        """All texts but the system turn, without this value and those that vary."""
+        slotted = [_slotted(m, [one, *self.varying]) for m in self.messages[1:]]
+        return MARK.sub(" … ", "\n".join(_texts(slotted)))
+
+    def _part_of(self, one: _Value, own: Sequence[Any], left: str) -> str:
+        """The value, or a word of it that means something, where no slot takes it; else empty."""
+        if (whole := _in_words(str(one.value))).strip() and whole in _in_words(left):
+            return str(one.value)
+        if one.is_day:
+            return ""
+        said = {stem(w.folded) for w in words(spaced(left))} - self._common
+        wanted = (w.folded for w in own if len(w.folded) > 3)
+        return next((word for word in wanted if stem(word) in said), "")
 
     def _followed(self, one: _Value, left: str) -> Doubt | None:
         """What of the results may follow from a value: a total, an end, a translation."""
-        calls = [call for call in self.query["intent"] if one.api == call["api"]]
-        if any(_named(call["api"].rpartition("/")[2], _WORKED_OUT) for call in calls):
+        asked = (call["api"] for call in self.query["intent"] if one.api == call["api"])
+        if any(_named(api.rpartition("/")[2], _WORKED_OUT) for api in asked):
             return _AMBIGUOUS, "what the call returns may follow from it"
-        results = [
-            (str(next((n for n in reversed(path) if isinstance(n, str)), "")), value)
-            for m in self.messages
-            if isinstance(m["content"], dict)
-            for path, value in _leaves(m["content"].get("response"))
-            if value != one.value
-        ]
-        for name, value in results:
-            if _named(name, _WORKED_OUT) and not is_status(value):
-                return _AMBIGUOUS, f"`{name}` of the response may follow from it"
-        if one.is_day:
-            if self._dates > 1 or _CALENDAR.search(left) or _DATED.search(left):
-                return _AMBIGUOUS, "other days may be counted from it"
-            for name, value in results:
-                if _is_number(value) and _named(name, _LENGTHS):
-                    return _AMBIGUOUS, f"`{name}` of the response may be counted from it"
-        elif _is_number(one.value) and not _named(one.name, _LABELS):
-            for name, value in results:
-                if _is_number(value) or (isinstance(value, str) and re.search(r"\d", value)):
+        follows = None
+        for message in self.messages:
+            seen = message["content"].get("response") if isinstance(message["content"], dict) else 0
+            for path, value in _leaves(seen):
+                name = next((part for part in reversed(path) if isinstance(part, str)), "")
+                number = _is_number(value) and value != one.value
+                digits = number or (isinstance(value, str) and re.search(r"\d", value))
+                if value == one.value:
+                    continue
+                if _named(name, _WORKED_OUT) and not is_status(value):
                     return _AMBIGUOUS, f"`{name}` of the response may follow from it"
-        return None
+                if one.is_day and number and _named(name, _LENGTHS):
+                    follows = follows or f"`{name}` of the response may be counted from it"
+                if _is_number(one.value) and digits and not _named(one.name, _LABELS):
+                    follows = follows or f"`{name}` of the response may follow from it"
+        if one.is_day and (self._dates > 1 or _CALENDAR.search(left) or _DATED.search(left)):
+            follows = "other days may be counted from it"
+        return (_AMBIGUOUS, follows) if follows else None
 
-    def options(
-        self, one: _Value, seen: SeenValues, others: Sequence[_Value]
-    ) -> list[tuple[Any, str]]:
+    def options(self, one: _Value, seen: SeenValues) -> list[tuple[Any, str]]:
         """The value, then what else it may be; no value is one of another slot."""
         rng = rng_for("mined", self.query["id"], one.about)
-        taken = {canonical(value) for other in others for value, _ in other.rows}
-        constant = _in_words(self._left_over([one, *others]))
+        taken = {canonical(value) for other in self.varying for value, _ in other.rows}
+        constant = _in_words(self._left_over(one))
         texts = [m["content"] for m in self.messages[1:] if isinstance(m["content"], str)]
         before = [text[:start] for text in texts for start, _, _ in one.places(text)]
         articles = {a[1].lower() == "an" for each in before if (a := _ARTICLE.search(each))}
         found = {canonical(one.value): (one.value, "sample")}
-        for value, source in _candidates(one, seen, self.now, self._language, rng):
-            key = canonical(value)
+        for value, source in _candidates(one, seen, self.now, self.language, rng):
             if len(found) == VALUES:
                 break
-            if key in found or key in taken or not _is_kin(value, one, self.now):
-                continue
-            if one.schema and not fits(one.schema, value):
-                continue
-            if isinstance(value, str) and _in_words(value) in constant:
-                continue
-            if articles <= {bool(_VOWEL.match(str(value)))}:
-                found[key] = value, source
+            if (
+                canonical(value) not in found.keys() | taken
+                and _is_kin(value, one, self.now)
+                and not (one.schema and not fits(one.schema, value))
+                and not (isinstance(value, str) and _in_words(value) in constant)
+                and articles <= {bool(_VOWEL.match(str(value)))}
+            ):
+                found[canonical(value)] = value, source
         return list(found.values())
 
-    @property
-    def _language(self) -> str:
-        return str(self.query.get("language") or "English")
-
-    def template(
-        self, varying: Sequence[_Value], split: Split | None, kept: Sequence[Finding]
-    ) -> Template:
-        names = dict(_names(varying))
-        slots = _Slots(names, varying)
-        messages = [self.messages[0], *slots.of_messages(self.messages[1:])]
+    def template(self, split: Split | None, kept: Sequence[Finding]) -> Template:
+        varying = sorted(self.varying, key=lambda v: v.number)
+        _name(varying)
+        messages = [self.messages[0], *(_slotted(m, varying) for m in self.messages[1:])]
         for number, content in self._written.items():
             changed = to_text(messages[number]["content"])
             messages[number]["content"] = changed if OPEN in changed else content
-        query = {**self.query, "text": slots.in_text(self.query["text"]), "provenance": []}
+        text = _in_text(self.query["text"], varying)
+        query = {**self.query, "text": text, "provenance": []}
         query["intent"] = [
-            {**call, "arguments": slots.in_json(call["arguments"])} for call in query["intent"]
+            {**call, "arguments": _in_json(call["arguments"], varying)} for call in query["intent"]
         ]
         dialogue = {**self.tree["dialogue"], "query": query, "messages": messages, "provenance": []}
         name = query["id"]
         return Template(
             id=name,
             kind="mined",
-            goal=query["text"].replace(OPEN, "{").replace(CLOSE, "}"),
+            goal=text.replace(OPEN, "{").replace(CLOSE, "}"),
             apis=tuple(call["api"] for call in query["intent"]),
             split=split,
             sample={**self.tree, "dialogue": dialogue, "flags": [], "provenance": []},
-            choices=tuple(_choice(one, names[one.number]) for one in varying),
+            choices=tuple(map(_choice, varying)),
             refused=tuple(kept),
             provenance=(Provenance(stage=STAGE, agent="", model="", seed=0, parents=(name,)),),
         )
 
 
-def _is_written_alike(message: JsonObject) -> bool:
-    """Whether an observation's text can be written again without a loss; what was cut may hold
-    any value."""
-    if (message.get("execution") or {}).get("whole_tokens"):
-        return False
+def _observed(content: str) -> JsonObject | None:
+    """What an observation holds, if its text can be written again without a loss."""
     try:
-        seen = json.loads(message["content"])
+        seen = json.loads(content)
     except (ValueError, RecursionError):
-        return False
-    styles: tuple[JsonObject, ...] = ({"ensure_ascii": False, "separators": (",", ":")}, {})
-    return isinstance(seen, dict) and any(
-        json.dumps(seen, **style) == message["content"] for style in styles
-    )
+        return None
+    texts = (to_text(seen), json.dumps(seen))
+    return seen if isinstance(seen, dict) and content in texts else None
 
 
-@dataclass
-class _Slots:
-    """Puts slots in place of values that vary; `names` by their numbers."""
-
-    names: Mapping[int, str]
-    varying: Sequence[_Value]
-
-    def of_messages(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
-        made = []
-        for message in messages:
-            content, calls = message["content"], message.get("tool_calls") or ()
-            if isinstance(content, dict):
-                content = {**content, "response": self.in_json(content.get("response"))}
-            elif content and message["role"] in ("user", "assistant"):
-                content = self.in_text(content)
-            asked = [{**c, "function": self.in_json(c["function"])} for c in calls]
-            made.append({**message, "content": content, "tool_calls": asked})
-        return made
-
-    def in_json(self, value: Any) -> Any:
-        """A value that is a whole argument or field stands for itself, of its type."""
-        if isinstance(value, dict):
-            return {key: self.in_json(part) for key, part in value.items()}
-        if isinstance(value, list):
-            return [self.in_json(part) for part in value]
-        for one in self.varying:
-            if type(one.value) is type(value) and one.value == value:
-                return marker(self.names[one.number])
-        return self.in_text(value) if isinstance(value, str) else value
-
-    def in_text(self, text: str) -> str:
-        places = [(*place, one) for one in self.varying for place in one.places(text)]
-        for start, end, form, one in sorted(places, key=lambda p: p[0], reverse=True):
-            one.used[form] = None
-            text = text[:start] + marker(self._slot(one, form)) + text[end:]
-        return text
-
-    def _slot(self, one: _Value, form: str) -> str:
-        name = self.names[one.number]
-        return f"{name}_{form}" if form else name
+def _slotted(message: JsonObject, varying: Sequence[_Value]) -> JsonObject:
+    """A message with slots in place of values that vary."""
+    content, calls = message["content"], message.get("tool_calls") or ()
+    if isinstance(content, dict):
+        content = {**content, "response": _in_json(content.get("response"), varying)}
+    elif content and message["role"] in ("user", "assistant"):
+        content = _in_text(content, varying)
+    asked = [{**call, "function": _in_json(call["function"], varying)} for call in calls]
+    return {**message, "content": content, "tool_calls": asked}
 
 
-def _names(varying: Sequence[_Value]) -> Iterator[tuple[int, str]]:
-    """A name for each value, of which none begins another."""
+def _in_json(value: Any, varying: Sequence[_Value]) -> Any:
+    """A value that is a whole argument or field stands for itself, of its type."""
+    if isinstance(value, dict):
+        return {key: _in_json(part, varying) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_in_json(part, varying) for part in value]
+    for one in varying:
+        if type(one.value) is type(value) and one.value == value:
+            return marker(one.slot)
+    return _in_text(value, varying) if isinstance(value, str) else value
+
+
+def _in_text(text: str, varying: Sequence[_Value]) -> str:
+    places = [(*place, one) for one in varying for place in one.places(text)]
+    for start, end, form, one in sorted(places, key=lambda p: p[0], reverse=True):
+        one.used[form] = None
+        slot = f"{one.slot}_{form}" if form else one.slot
+        text = text[:start] + marker(slot) + text[end:]
+    return text
+
+
+def _name(varying: Sequence[_Value]) -> None:
+    """Give each value a slot's name, of which none begins another."""
     taken: list[str] = []
     for one in varying:
         base = re.sub(r"\W+", "_", one.name)[:40].strip("_") or "value"
@@ -416,32 +400,30 @@ def _names(varying: Sequence[_Value]) -> Iterator[tuple[int, str]]:
         while any(f"{n}_".startswith(f"{name}_") or f"{name}_".startswith(f"{n}_") for n in taken):
             name, number = f"{base}{number}", number + 1
         taken.append(name)
-        yield one.number, name
+        one.slot, one.used = name, {}
 
 
-def _choice(one: _Value, name: str) -> Choice:
+def _choice(one: _Value) -> Choice:
     forms = [form for form in one.used if form]
     return Choice(
-        slots=(name, *(f"{name}_{form}" for form in forms)),
+        slots=(one.slot, *(f"{one.slot}_{form}" for form in forms)),
         rows=tuple((v, *(one.forms[form](v) for form in forms)) for v, _ in one.rows),
         about=f"argument {one.about}",
         sources=dict(Counter(source for _, source in one.rows)),
     )
 
 
-def _leaves(value: Any) -> list[tuple[tuple[str | int, ...], Any]]:
+def _dotted(path: Path) -> str:
+    return ".".join(map(str, path))
+
+
+def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """The scalars of a JSON value that are more than yes, no or nothing, with their paths."""
-    found: list[tuple[tuple[str | int, ...], Any]] = []
-    stack: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
-    while stack:
-        path, part = stack.pop()
-        if isinstance(part, dict):
-            stack += [((*path, key), inner) for key, inner in reversed(list(part.items()))]
-        elif isinstance(part, list):
-            stack += [((*path, place), inner) for place, inner in reversed(list(enumerate(part)))]
-        elif part not in (None, "") and not isinstance(part, bool):
-            found.append((path, part))
-    return found
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(inner, (*path, key))
+    elif value not in (None, "") and not isinstance(value, bool):
+        yield path, value
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -521,24 +503,9 @@ def _forms(value: Any) -> dict[str, Callable[[Any], str]]:
     return {"": str}
 
 
-def _overlaps(text: str, one: _Value, other: _Value) -> bool:
-    return any(a < d and c < b for a, b, _ in one.places(text) for c, d, _ in other.places(text))
-
-
 def _in_words(text: str) -> str:
     """The words of a text, folded, to look for words in a row."""
     return f" {' '.join(w.folded for w in words(text))} "
-
-
-def _part_of(one: _Value, own: Sequence[Any], left: str, common: set[str]) -> str:
-    """The value, or a word of it that means something, where no slot takes it; else empty."""
-    if _in_words(str(one.value)).strip() and _in_words(str(one.value)) in _in_words(left):
-        return str(one.value)
-    if one.is_day:
-        return ""
-    said = {stem(w.folded) for w in words(spaced(left))}
-    wanted = {stem(w.folded): w.folded for w in own if len(w.folded) > 3}
-    return next((word for root, word in wanted.items() if root in said - common), "")
 
 
 def _is_kin(value: Any, one: _Value, now: dt.datetime) -> bool:
@@ -569,7 +536,7 @@ def _candidates(
         yield from ((value, key) for value in (listed if isinstance(listed, list) else ())[:VALUES])
     if isinstance(one.schema.get("enum"), list):
         return
-    yield from ((value, "samples") for value in seen.of(one.api, one.path))
+    yield from ((value, "samples") for value in seen.of(one.api, _dotted(one.path)))
     for _ in range(_DRAWS):
         try:
             yield _drawn(one, now, language, rng)
