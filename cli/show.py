@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import socket
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -139,12 +137,10 @@ def report(
     say(f"{path}: the report of {version.label}, {size / 1e6:.1f} MB. Open it in a browser.")
 
 
-FIRST_PORT, PORTS = 8888, 100
 COPY = {
     True: "It is a new copy of toolloom's notebook: change it as you like.",
     False: "It is your copy, as you left it.",
 }
-HOST = "127.0.0.1"
 
 
 def notebook(
@@ -187,35 +183,22 @@ def notebook(
         opens, asked = version.label, str(version.path.resolve())  # it may lie anywhere
     path, is_new = copy_notebook(outputs)
     settings = [str(write_settings(outputs).resolve()), os.environ.get("JUPYTER_CONFIG_PATH", "")]
-    chosen, token = _free_port(port), secrets.token_hex(16)
-    say(
-        f"{path}: opens {opens}. {COPY[is_new]}",
-        f"http://{HOST}:{chosen}/lab/tree/{path.name}?token={token}",
-    )
     environment = {
         **os.environ,
         "TOOLLOOM_OUTPUTS": str(outputs.resolve()),
         "TOOLLOOM_DATASET": asked,
         "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, settings)),
-        "JUPYTER_TOKEN": token,  # not among the arguments, which everyone on the machine sees
     }
-    sys.stdout.flush()
-    # From here on the process is Jupyter's: so is Ctrl-C, and nothing is left behind.
-    os.execve(sys.executable, _command(path, chosen, no_browser), environment)
-
-
-_CONTENTS = "jupyter_server.services.contents.largefilemanager"
-
-
-def _command(path: Path, port: int, no_browser: bool) -> list[str]:
-    """JupyterLab for this machine alone, that asks nobody and nothing on the network."""
-    settings = {
-        "ServerApp.ip": HOST,
-        "ServerApp.port": port,
-        "ServerApp.port_retries": 0,
+    # JupyterLab for this machine alone, that asks nobody and nothing on the network.
+    chosen = {
+        "ServerApp.ip": "127.0.0.1",
+        "ServerApp.port": port or 8888,
+        "ServerApp.port_retries": 0 if port else 100,
         "ServerApp.root_dir": path.parent.resolve(),
         "ServerApp.answer_yes": True,
         "ServerApp.log_level": "WARN",
+        "ServerApp.open_browser": not no_browser,
+        "ServerApp.allow_root": os.geteuid() == 0,  # as in a container
         # Of the asynchronous manager a thread may be left, which keeps the process from its end.
         "ServerApp.contents_manager_class": f"{_CONTENTS}.LargeFileManager",
         "LabApp.default_url": f"/lab/tree/{path.name}",
@@ -223,24 +206,11 @@ def _command(path: Path, port: int, no_browser: bool) -> list[str]:
         "LabApp.news_url": None,
         "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
     }
-    flags = ["--no-browser"] if no_browser else []
-    if os.geteuid() == 0:
-        flags.append("--allow-root")  # as in a container; it listens to this machine only
-    told = [f"--{name}={value}" for name, value in settings.items()]
-    return [sys.executable, "-m", "jupyterlab", *flags, *told]
+    say(f"{path}: opens {opens}. {COPY[is_new]}")
+    sys.stdout.flush()
+    # From here on the process is Jupyter's: so is Ctrl-C, and nothing is left behind.
+    command = [sys.executable, "-m", "jupyterlab", *(f"--{k}={v}" for k, v in chosen.items())]
+    os.execve(sys.executable, command, environment)
 
 
-def _free_port(wanted: int | None) -> int:
-    """The port that was asked for, or the first one nobody listens on. Raises ToolloomError."""
-    from toolloom.schemas import ToolloomError
-
-    for port in [wanted] if wanted else range(FIRST_PORT, FIRST_PORT + PORTS):
-        with socket.socket() as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                tried.bind((HOST, port))
-            except OSError:
-                continue
-            return port
-    told = f"Port {wanted} is" if wanted else f"Ports {FIRST_PORT} and the {PORTS - 1} after it are"
-    raise ToolloomError(f"{told} taken. --port names another one.")
+_CONTENTS = "jupyter_server.services.contents.largefilemanager"

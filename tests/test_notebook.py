@@ -9,7 +9,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -227,10 +226,10 @@ async def test_the_command_serves_the_notebook(tmp_path: Path) -> None:
     """JupyterLab answers on loopback, to those who have the token, until Ctrl-C."""
     await two_versions(tmp_path)
     with command("toy", "--outputs", str(tmp_path)) as process:
-        assert process.stdout
-        first, second = process.stdout.readline(), process.stdout.readline().strip()
-        assert "newest version of toy, now toy/1.1.0" in first
-        page, _, token = second.partition("?token=")
+        assert process.stdout and process.stderr
+        assert "newest version of toy, now toy/1.1.0" in process.stdout.readline()
+        address = next(line for line in process.stderr if "?token=" in line).strip()
+        page, _, token = address.partition("?token=")
         api = page.replace("/lab/tree/", "/api/contents/")
         assert page.startswith("http://127.0.0.1:")
         assert answer(api) == 403
@@ -258,7 +257,7 @@ async def test_a_version_may_be_named(named: str, tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dataset, the port that was asked for, and Jupyter; each is one message, exit code 2."""
+    """A dataset, and Jupyter; each is one message, exit code 2."""
 
     def told(*more: str) -> str:
         ended = CliRunner().invoke(app, ["notebook", "--outputs", str(tmp_path), *more])
@@ -267,9 +266,6 @@ def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     assert "There is no dataset in" in told()
     published(tmp_path, toys.sample())
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        assert f"Port {port} is taken" in told("--port", port)
     monkeypatch.setitem(sys.modules, "jupyterlab", None)
     assert "pip install 'toolloom[notebook]'" in told()
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 import datetime as dt
 import getpass
 import os
-from collections.abc import Callable, Iterator
-from functools import cached_property
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cached_property, partial
+from itertools import islice
 from math import sqrt
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -137,32 +140,37 @@ class Inspection:
             made = dialogue.get("provenance") if "messages" in dialogue else None
             maker = (made or self.version.parsed(row, "provenance") or [{}])[-1]
             steps = (*needed(need), *(record.get("seed") or {}).get("steps", ()), record)
-            categories = (one.get("category") for one in steps)
-            said = {name: row[name] for name in ("id", "stage", "agent", "reason", "detail")}
+            categories = dict.fromkeys(step.get("category") for step in steps)
+            known = {name: row[name] for name in ("id", "stage", "agent", "reason", "detail")}
             shown = {
-                **said,
+                **known,
                 "detail": row["detail"][:KEPT],
                 "split": split,
                 "model": maker.get("model"),
                 "check": findings[0]["check"] if findings else "answer",  # as it was read
                 "ability": need.get("ability"),
                 "text": request_of(record)[:KEPT],
-                "category": MANY.join(dict.fromkeys(filter(None, categories))),
+                "category": MANY.join(filter(None, categories)),
                 "prompt": MANY.join(map(_prompt_name, maker.get("prompts") or ())),
             }
+            line = {name: visible(value or "–") for name, value in shown.items()}
+            apis = {*map(api_id, needed(need))}
             return {
-                **{name: visible(value or "–") for name, value in shown.items()},
-                "key": digest([said, findings, record], 16),
+                **line,
+                "key": digest([known, findings, record], 16),
                 "index": index,
-                "apis": {*map(api_id, needed(need))},
+                "apis": apis,
             }
 
-    def by(self, column: str) -> Styler:
+    def counts(self, column: str) -> pd.Series[int]:
         """Rejected records by what they have in a column, the most frequent first."""
         if column not in (*FILTERS, "stage"):
             raise NothingFound(f"There is no column {column!r}: {', '.join(FILTERS)}, stage.")
-        counts = self.rows[column].str.split(MANY).explode().value_counts()
-        counts = counts.rename("records").to_frame()
+        return self.rows[column].str.split(MANY).explode().value_counts().rename("records")
+
+    def by(self, column: str) -> Styler:
+        """The counts with bars."""
+        counts = self.counts(column).to_frame()
         return _harmless(counts.style.bar(subset=["records"], color="#e9b8a4", vmin=0))
 
     def versions(self) -> pd.DataFrame:
@@ -178,14 +186,12 @@ class Inspection:
     @property
     def marks(self) -> dict[str, dict[str, Judgement]]:
         """The marks that count, by record and curator. Others may be adding to them."""
-        found: dict[str, dict[str, Judgement]] = {}
-        if self.marks_file.exists():
-            for mark in read_records(self.marks_file, Judgement):
-                found.setdefault(mark.key, {})[mark.curator] = mark
-        return {
-            key: {who: mark for who, mark in marks.items() if mark.agrees is not None}
-            for key, marks in found.items()
-        }
+        found: dict[str, dict[str, Judgement]] = defaultdict(dict)
+        for mark in read_records(self.marks_file, Judgement) if self.marks_file.exists() else ():
+            found[mark.key].pop(mark.curator, None)
+            if mark.agrees is not None:
+                found[mark.key][mark.curator] = mark
+        return found
 
     def mark(self, row: Any, agrees: bool | None, note: str = "") -> Judgement:
         """Keep a mark; it is on the disk when this returns. Raises StoreError."""
@@ -212,17 +218,16 @@ class Inspection:
 
         verdicts = {}
         for key, marks in self.marks.items():
-            votes = [mark.agrees for mark in marks.values()]
-            if 2 * sum(map(bool, votes)) != len(votes):
-                verdicts[key] = 2 * sum(map(bool, votes)) > len(votes)
+            agree = sum(bool(mark.agrees) for mark in marks.values())
+            if 2 * agree != len(marks):
+                verdicts[key] = 2 * agree > len(marks)
         lines, rows = [], self.rows.drop_duplicates("key")
         groups = rows.assign(group=rows[column].str.split(MANY)).explode("group").groupby("group")
         for group, keys in groups["key"]:
             judged = [verdicts[key] for key in keys if key in verdicts]
             low, high = wilson(sum(judged), len(judged))
-            share = f"{sum(judged) / len(judged):.0%}" if judged else ""
-            span = f"{low:.0%} to {high:.0%}" if judged else ""
-            lines.append((group, len(keys), len(judged), sum(judged), share, span))
+            figures = (f"{fmean(judged):.0%}", f"{low:.0%} to {high:.0%}") if judged else ("", "")
+            lines.append((group, len(keys), len(judged), sum(judged), *figures))
         head = (column, "rejected", "judged", "rightly", "precision", "95 % interval")
         return _harmless(pd.DataFrame(lines, columns=head).set_index(column).style)
 
@@ -240,16 +245,13 @@ class Inspection:
     @cached_property
     def _accepted(self) -> list[tuple[str, int, str, set[str]]]:
         """Split, number, request and APIs of accepted dialogues."""
-        return [*self._requests()]
-
-    def _requests(self) -> Iterator[tuple[str, int, str, set[str]]]:
+        found = []
         for split in self.version.splits("samples"):
-            for index, row in enumerate(self.version.rows("samples", split)):
-                if index == MOST:
-                    break
+            for index, row in enumerate(islice(self.version.rows("samples", split), MOST)):
                 dialogue = self.version.parsed(row, "dialogue")
                 apis = {*map(api_id, needed(need_of(dialogue)))}
-                yield split, index, request_of(dialogue)[:KEPT], apis
+                found.append((split, index, request_of(dialogue)[:KEPT], apis))
+        return found
 
     def viewer(self) -> Any:
         """Read records one at a time and mark them: Jupyter widgets."""
@@ -258,17 +260,17 @@ class Inspection:
 
 def request_of(record: JsonObject) -> str:
     """What the user says first in a record of any stage; of a domain or an API what it is."""
-    seed = record.get("seed") or {}
-    named = (need_of(record).get("text"), record.get("text"), seed.get("hybrid"))
-    texts = (*named, record.get("name"), record.get("about"))
+    hybrid = (record.get("seed") or {}).get("hybrid")
+    texts = (need_of(record).get("text"), record.get("text"), hybrid, record.get("name"))
     return next((text for text in texts if isinstance(text, str) and text), "")
 
 
 def _prompt_name(hashed: str) -> str:
     """A template's hash with its name, if it is one of today's."""
-    names = (name[:-3] for name in prompts.environment().list_templates(extensions=["j2"]))
-    known = (name for name in names if prompts.source_hash(name) == hashed)
-    return f"{next(known, 'earlier text')} {hashed}"
+    for name in prompts.environment().list_templates(extensions=["j2"]):
+        if prompts.source_hash(name.removesuffix(".j2")) == hashed:
+            return f"{name.removesuffix('.j2')} {hashed}"
+    return f"earlier text {hashed}"
 
 
 def _harmless(style: Styler) -> Styler:
@@ -295,8 +297,7 @@ class Viewer:
         self.data, self.rows, self.at = data, data.rows, 0
         self.filters = {}
         for column in FILTERS:
-            counts = data.rows[column].str.split(MANY).explode().value_counts()
-            options = [(f"{value} ({count:,})", value) for value, count in counts.items()]
+            options = [(f"{value} ({n:,})", value) for value, n in data.counts(column).items()]
             self.filters[column] = widgets.Dropdown(
                 description=column, options=[("all", ""), *options]
             )
@@ -304,29 +305,27 @@ class Viewer:
         self.unmarked = widgets.Checkbox(description="only those I have not marked", indent=False)
         self.note = widgets.Text(placeholder="why (optional)")
         self.place, self.page, self.said = widgets.Label(), widgets.HTML(), widgets.HTML()
-        works: dict[str, tuple[str, Callable[[], None]]] = {
-            "← previous": ("", lambda: self._show(-1)),
-            "next →": ("", lambda: self._show(1)),
-            "agree: rightly rejected": ("success", lambda: self._mark(True)),
-            "disagree: it is good": ("danger", lambda: self._mark(False)),
-            "take back": ("", lambda: self._mark(None)),
-        }
         self.buttons = {}
-        for label, (style, work) in works.items():
-            button = widgets.Button(description=label, button_style=style)
-            button.layout.width = "auto"
+        for label, style, work in (
+            ("← previous", "", partial(self._show, -1)),
+            ("next →", "", partial(self._show, 1)),
+            ("agree: rightly rejected", "success", partial(self._mark, True)),
+            ("disagree: it is good", "danger", partial(self._mark, False)),
+            ("take back", "", partial(self._mark, None)),
+        ):
+            button = widgets.Button(description=label, button_style=style, layout={"width": "auto"})
             button.on_click(lambda _, work=work: self._do(work))
             self.buttons[label] = button
+        previous, following, *marks = self.buttons.values()
         chosen = (*self.filters.values(), self.search, self.unmarked)
         for control in chosen:
             control.observe(lambda _: self._do(self._filter), "value")
-        moves, marks = [*self.buttons.values()][:2], [*self.buttons.values()][2:]
-        lines = (chosen, (*moves, self.place), (*marks, self.note, self.said))
+        lines = (chosen, (previous, following, self.place), (*marks, self.note, self.said))
         wrapped = widgets.Layout(flex_flow="row wrap")
         self.box = widgets.VBox(
             [*(widgets.HBox(line, layout=wrapped) for line in lines), self.page]
         )
-        self._do(lambda: self._show(0))
+        self._do(partial(self._show, 0))
 
     def _do(self, work: Callable[[], None]) -> None:
         """What a click asks for; an error that a person can act on stands beside the buttons."""
@@ -344,8 +343,7 @@ class Viewer:
     def _filter(self) -> None:
         rows, wanted = self.data.rows, self.search.value
         for column, box in self.filters.items():
-            has = rows[column].str.split(MANY)
-            rows = rows[[not box.value or box.value in values for values in has]]
+            rows = rows[[box.value in ("", *has) for has in rows[column].str.split(MANY)]]
         said = rows["id"] + "\n" + rows["text"] + "\n" + rows["detail"]
         rows = rows[said.str.contains(wanted, case=False, regex=False)]
         if self.unmarked.value:
@@ -364,16 +362,13 @@ class Viewer:
         self.at = (self.at + by) % len(self.rows)
         row, version = self.rows.iloc[self.at], self.data.version
         self.place.value = f"{self.at + 1:,} of {len(self.rows):,}"
-        marks = self.data.marks.get(row["key"], {})
+        marks = self.data.marks[row["key"]]
         self.note.value = marks[self.data.curator].note if self.data.curator in marks else ""
-        told = [
-            f"{who}: {'agrees' if mark.agrees else 'disagrees'} {mark.note}"
-            for who, mark in marks.items()
-        ]
+        told = (f"{who}: {'dis' * (not m.agrees)}agrees {m.note}" for who, m in marks.items())
         record = whole(version, "rejected", row["split"], row["index"])
+        near = self.data.nearest(row)
         with readable(version, record):
             rejected = Markup(dialogue_html(record, raw=True))
-        near = self.data.nearest(row)
         accepted = Markup(dialogue_html(near)) if near else "There is none."
         page = Markup(
             '<div class="toolloom-beside"><section><h4>Rejected</h4><p>{}</p>{}</section>'
