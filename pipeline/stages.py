@@ -15,8 +15,7 @@ from toolloom.agents import api, domain, query, rewriter, simulator, tester
 from toolloom.agents.ask import BadAnswer, Costs, Job
 from toolloom.agents.wording import duplicate, twin
 from toolloom.pipeline.apis.catalogue import categories, category, examples_for
-from toolloom.pipeline.apis.execution.compression import compress
-from toolloom.pipeline.apis.execution.results import Executor
+from toolloom.pipeline.apis.execution.results import Executor, compress
 from toolloom.pipeline.apis.execution.session import replay
 from toolloom.pipeline.apis.sources import (
     NOT_WANTED,

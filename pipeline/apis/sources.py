@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.apis.execution.commands import function_files
-from toolloom.pipeline.apis.execution.results import named, server_name
+from toolloom.pipeline.apis.execution.commands import ExecutionSource, function_files, server_name
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool, holds_pool
 from toolloom.pipeline.formats import detect
 from toolloom.pipeline.formats.import_log import ImportLog
@@ -92,6 +91,11 @@ def _watched(items: Iterable[Api], ledger: ImportLog, watch: Watch) -> Iterator[
         ledger.bytes = path.stat().st_size
 
 
+def named(api: Api) -> set[str]:
+    """What a recipe may call an API: its own name, its operation or its function name."""
+    return {api.name, api.source.operation, api.function} - {""}
+
+
 def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Api]:
     """What a source describes, whatever it is, as the recipe takes it.
 
@@ -143,10 +147,10 @@ def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[
         yield from read_pool(source.path, ledger, outputs, category=source.category)
     elif source.mcp or (files := function_files(source)):
         # Half a second to load.
-        from toolloom.pipeline.apis.execution.mcp import Server, read_tools
+        from toolloom.pipeline.apis.execution.mcp import read_tools
 
         for file in [None] if source.mcp else files:
-            reading = read_tools(Server.of(source, file), ledger, category=source.category)
+            reading = read_tools(ExecutionSource(source, file), ledger, category=source.category)
             with ThreadPoolExecutor(1) as thread:  # this one may have a loop that runs
                 yield from thread.submit(asyncio.run, reading).result()
     else:

@@ -17,11 +17,11 @@ each request of the assistant and one for each of its replies.
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -52,13 +52,19 @@ from toolloom.pipeline.formats.conversation import (
 )
 from toolloom.pipeline.formats.import_log import ImportLog, line, reference, text
 from toolloom.pipeline.formats.json_schema import schema_of
-from toolloom.pipeline.formats.rows import UNREAD, ForeignRow, files, foreign_rows, rows
+from toolloom.pipeline.formats.rows import (
+    UNREAD,
+    ForeignRow,
+    files,
+    foreign_rows,
+    read_text,
+    rows,
+)
 from toolloom.pipeline.formats.tools import to_api
 from toolloom.schemas import (
     API_SEARCH,
     Api,
     FunctionCall,
-    ImportFailed,
     JsonObject,
     Message,
     Reason,
@@ -67,7 +73,12 @@ from toolloom.schemas import (
 )
 
 TOOL = "API-Bank"
+SEARCH = "ToolSearcher"
 _EXAMPLES = 5  # values of an argument, and results, that are kept of the calls of an API
+_LARGEST_SCENE = 1_000_000
+_LONGEST = 100_000  # letters of a line in running text that are looked at
+_CALLED = re.compile(r"(?:API-Request\s*:\s*)?\[?\s*([A-Za-z_]\w*)\s*\(")
+_ANSWERED = re.compile(r"\)\s*\]?\s*->\s*")
 _TYPES = {
     **dict.fromkeys(("str", "string", "datetime"), "string"),
     **dict.fromkeys(("int", "integer"), "integer"),
@@ -78,11 +89,32 @@ _TYPES = {
 }
 
 
+@dataclass(frozen=True)
+class Described:
+    """An API's description."""
+
+    name: str
+    description: str
+    inputs: JsonObject
+    outputs: JsonObject
+
+
+@dataclass(frozen=True)
+class BankCall:
+    """A call of an API, and what it answered if it did."""
+
+    name: str
+    arguments: JsonObject = field(default_factory=dict)
+    output: Any = None
+    answered: bool = False
+
+
+Fact: TypeAlias = Described | BankCall
+
+
 def fits(document: Any) -> bool:
     """Whether a document, or a list of them, is one of API-Bank's forms."""
-    if isinstance(document, list):
-        return any(is_bank_row(row) for row in document[:20])
-    return is_bank_row(document)
+    return any(map(is_bank_row, document[:20] if isinstance(document, list) else [document]))
 
 
 def fits_text(content: str) -> bool:
@@ -135,7 +167,7 @@ class Bank:
                 category=category,
                 tool=TOOL,
                 name=name,
-                description=known.description,
+                description=known.described.description if known.described else "",
                 parameters=known.parameters(),
                 returns=known.returns(),
             )
@@ -148,20 +180,18 @@ class _KnownApi:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.description = ""
-        self._described: Described | None = None
+        self.described: Described | None = None
         self._values: dict[str, list[Any]] = {}
-        self._given: dict[str, int] = {}
+        self._given: Counter[str] = Counter()
         self._outputs: list[Any] = []
 
-    def add(self, fact: Described | BankCall) -> None:
-        if isinstance(fact, Described):
-            if self._described is None:  # descriptions of one name agree, but for their wording
-                self._described, self.description = fact, fact.description
+    def add(self, fact: Fact) -> None:
+        if isinstance(fact, Described):  # those of one name agree, but for their wording
+            self.described = self.described or fact
             return
         self.calls += 1
+        self._given.update(fact.arguments.keys())
         for key, value in fact.arguments.items():
-            self._given[key] = self._given.get(key, 0) + 1
             seen = self._values.setdefault(key, [])
             if len(seen) < _EXAMPLES and value not in seen:
                 seen.append(value)
@@ -170,7 +200,7 @@ class _KnownApi:
 
     def parameters(self) -> JsonObject:
         """Described arguments, else those that were given; needed is what no call leaves out."""
-        described = self._described.inputs if self._described else {}
+        described = self.described.inputs if self.described else {}
         properties: JsonObject = {}
         required: list[str] = []
         for name, said in (described or {key: {} for key in self._values}).items():
@@ -179,22 +209,20 @@ class _KnownApi:
             fitting = [v for v in values if schema_of([v]).get("type") == schema.get("type")]
             properties[name] = {**schema, **({"examples": fitting} if fitting else {})}
             about = text(said.get("description")) if isinstance(said, dict) else ""
-            if self._given.get(name, 0) == self.calls and "optional" not in about.lower():
+            if self._given[name] == self.calls and "optional" not in about.lower():
                 required.append(name)
         return {"type": "object", "properties": properties, "required": required}
 
     def returns(self) -> JsonObject | None:
         """What its calls answered, in the words of its description where the two agree."""
-        described = self._described.outputs if self._described else {}
+        described = self.described.outputs if self.described else {}
         said = {name: typed(about) for name, about in described.items()}
         seen = schema_of(self._outputs)
-        if not self._outputs:
-            return {"type": "object", "properties": said} if said else None
-        if seen.get("type") == "object":
-            keys = {key for output in self._outputs for key in output}
-            return {"type": "object", "properties": said} if said and keys <= {*said} else seen
+        keys = {key for output in self._outputs if isinstance(output, dict) for key in output}
+        if not self._outputs or (seen.get("type") == "object" and keys <= {*said}):
+            return {"type": "object", "properties": said} if said else seen or None
         about = next(iter(said.values())).get("description") if len(said) == 1 else None
-        return {**seen, **({"description": about} if about else {})}
+        return {**seen, "description": about} if about and seen["type"] != "object" else seen
 
 
 def typed(said: Any) -> JsonObject:
@@ -217,54 +245,21 @@ def searches(path: Path) -> list[tuple[str, str]]:
     Meant is, of the APIs found, the last one called before the next search; where none is, the
     last one found: ToolSearcher puts GetUserToken before an API that needs a token.
     """
-    pairs: list[tuple[str, str]] = []
+    pairs: dict[tuple[str, str], None] = {}
     for file in _files(path):
-        calls = [f for f in evidence(file, ImportLog(file.name)) if isinstance(f, BankCall)]
-        starts = [number for number, call in enumerate(calls) if call.name == SEARCH]
-        for start, end in zip(starts, [*starts[1:], len(calls)][: len(starts)], strict=True):
-            pair = (line(calls[start].arguments.get("keywords")), _meant(calls[start:end]))
-            if all(pair) and pair not in pairs:
-                pairs.append(pair)
-    return pairs
-
-
-def _meant(calls: list[BankCall]) -> str:
-    """The API a search was for. `calls`: the search and the calls up to the next one."""
-    output = calls[0].output
-    entries = output if isinstance(output, list) else [output]
-    found = [line(entry.get("name")) for entry in entries if isinstance(entry, dict)]
-    called = [call.name for call in calls[1:] if call.name in found]
-    return called[-1] if called else next(reversed(found), "")
-
-
-SEARCH = "ToolSearcher"
-_LARGEST_SCENE = 1_000_000
-_LONGEST = 100_000  # letters of a line in running text that are looked at
-_CALLED = re.compile(r"(?:API-Request\s*:\s*)?\[?\s*([A-Za-z_]\w*)\s*\(")
-_ANSWERED = re.compile(r"\)\s*\]?\s*->\s*")
-
-
-@dataclass(frozen=True)
-class Described:
-    """An API's description."""
-
-    name: str
-    description: str
-    inputs: JsonObject
-    outputs: JsonObject
-
-
-@dataclass(frozen=True)
-class BankCall:
-    """A call of an API, and what it answered if it did."""
-
-    name: str
-    arguments: JsonObject = field(default_factory=dict)
-    output: Any = None
-    answered: bool = False
-
-
-Fact: TypeAlias = Described | BankCall
+        keywords, found, meant = "", list[str](), ""
+        calls = (f for f in evidence(file, ImportLog(file.name)) if isinstance(f, BankCall))
+        for call in (*calls, BankCall(SEARCH)):
+            if call.name != SEARCH:
+                meant = call.name if call.name in found else meant
+                continue
+            if keywords and meant:
+                pairs[keywords, meant] = None
+            keywords = line(call.arguments.get("keywords"))
+            listed = call.output if isinstance(call.output, list) else [call.output]
+            found = [line(entry.get("name")) for entry in listed if isinstance(entry, dict)]
+            meant = found[-1] if found else ""
+    return list(pairs)
 
 
 def is_bank_row(row: Any) -> bool:
@@ -286,55 +281,51 @@ def evidence(path: Path, ledger: ImportLog, document: Any = UNREAD) -> Iterator[
         return
     for place, row in rows(path, ledger, document):
         for number, entry in enumerate(row if isinstance(row, list) else [row], 1):
-            if is_bank_row(entry):
-                if entry.get("role") == "API":
-                    yield from _turn(entry)
-                elif "input_parameters" in entry or "apiCode" in entry:
-                    yield from described(entry)
-                else:
-                    for key in ("instruction", "input", "output", "expected_output"):
-                        for one in text(entry.get(key)).splitlines():
-                            yield from _running(one[:_LONGEST].strip())
-            else:
+            if not is_bank_row(entry):
                 ledger.refuse(f"{place}, row {number}", "It is none of API-Bank's forms.")
+            elif entry.get("role") == "API":
+                yield from _turn(entry)
+            elif "input_parameters" in entry or "apiCode" in entry:
+                yield from descriptions(entry)
+            else:
+                for key in ("instruction", "input", "output", "expected_output"):
+                    for one in text(entry.get(key)).splitlines():
+                        yield from _running(one[:_LONGEST].strip())
 
 
-def described(row: Any) -> Iterator[Described]:
-    """A description; training rows of level 3 call its fields otherwise."""
-    if not isinstance(row, dict):
-        return
-    name = line(row.get("name")) or line(row.get("apiCode"))
-    inputs = row.get("input_parameters", row.get("parameters"))
-    outputs = row.get("output_parameters", row.get("response"))
-    if name and isinstance(inputs, dict):
-        outputs = outputs if isinstance(outputs, dict) else {}
-        yield Described(name, text(row.get("description")), inputs, outputs)
-
-
-def _turn(row: dict[str, Any]) -> Iterator[Fact]:
-    name, given = line(row.get("api_name")), row.get("param_dict")
-    result = row.get("result")
-    result = result if isinstance(result, dict) else {}
-    if not name:
-        return
-    answered = "output" in result and not result.get("exception")
-    arguments = given if isinstance(given, dict) else {}
-    yield BankCall(name, arguments, result.get("output"), answered)
-    if name == SEARCH:
-        yield from descriptions(result.get("output"))
-
-
-def descriptions(output: Any) -> Iterator[Described]:
-    """The descriptions of APIs that a search gave: a list of them, or one."""
-    for entry in output if isinstance(output, list) else [output]:
-        yield from described(entry)
+def descriptions(listed: Any) -> Iterator[Described]:
+    """The APIs that a value describes: a list of descriptions, or one. Training rows of level 3
+    call their fields otherwise."""
+    for row in listed if isinstance(listed, list) else [listed]:
+        if isinstance(row, dict):
+            name = line(row.get("name")) or line(row.get("apiCode"))
+            inputs = row.get("input_parameters", row.get("parameters"))
+            outputs = row.get("output_parameters", row.get("response"))
+            if name and isinstance(inputs, dict):
+                outputs = outputs if isinstance(outputs, dict) else {}
+                yield Described(name, text(row.get("description")), inputs, outputs)
 
 
 def described_in(one: str) -> Iterator[Described]:
     """The description that a line of running text may be."""
     if one.lstrip().startswith("{"):
-        with suppress(ValueError, RecursionError):
-            yield from described(json.loads(one))
+        yield from descriptions(json_of(one))
+
+
+def _turn(row: JsonObject) -> Iterator[Fact]:
+    name, given, result = line(row.get("api_name")), row.get("param_dict"), row.get("result")
+    if name:
+        result = result if isinstance(result, dict) else {}
+        answered = "output" in result and not result.get("exception")
+        arguments = given if isinstance(given, dict) else {}
+        yield from _answered(BankCall(name, arguments, result.get("output"), answered))
+
+
+def _answered(call: BankCall) -> Iterator[Fact]:
+    """A call, and what it found if it is a search."""
+    yield call
+    if call.name == SEARCH:
+        yield from descriptions(call.output)
 
 
 def _running(one: str) -> Iterator[Fact]:
@@ -344,9 +335,7 @@ def _running(one: str) -> Iterator[Fact]:
         asked, answer = _split(one)
         output = _answer(answer) if answer and answer[0] in "{[" else None
         for call in _parsed(asked):
-            yield BankCall(call.name, call.arguments, output)
-            if call.name == SEARCH:
-                yield from descriptions(output)
+            yield from _answered(replace(call, output=output))
 
 
 def _split(one: str) -> tuple[str, str | None]:
@@ -367,35 +356,23 @@ def _answer(written: str) -> Any:
 
 
 def _scene(path: Path, ledger: ImportLog) -> Iterator[BankCall]:
-    try:
-        if path.stat().st_size > _LARGEST_SCENE:
-            raise ImportFailed(f"{path.name} is too large for a scene. Name the file that is one.")
-        content = path.read_text("utf-8", "replace")
-    except OSError as error:
-        raise ImportFailed(f"{path.name} cannot be read: {error.strerror}.") from error
+    content = read_text(path)[:_LARGEST_SCENE]
     ledger.bytes += path.stat().st_size
-    after = re.split(r"(?i)API Calls?:", content, maxsplit=1)
-    for one in after[1].splitlines() if len(after) > 1 else []:
-        one = one.strip()[:_LONGEST]
-        if not one:
-            continue
-        calls = _parsed(one[: one.rfind(")") + 1])
-        yield from calls
-        if not calls:
-            ledger.refuse(f"{path.name}: {one[:80]}", "It cannot be read as a call.")
+    after = re.split(r"(?i)API Calls?:", content, maxsplit=1)[1:]
+    for one in (one.strip()[:_LONGEST] for part in after for one in part.splitlines()):
+        if one:
+            calls = _parsed(one[: one.rfind(")") + 1])
+            yield from calls
+            if not calls:
+                ledger.refuse(f"{path.name}: {one[:80]}", "It cannot be read as a call.")
 
 
 def _parsed(written: str) -> list[BankCall]:
-    if not _CALLED.match(written):
-        return []
     try:
-        return [
-            BankCall(call.name, call.arguments)
-            for call in parse(written)
-            if isinstance(call.arguments, dict)
-        ]
+        calls = parse(written) if _CALLED.match(written) else []
     except (CallTextError, RecursionError):
         return []
+    return [BankCall(c.name, c.arguments) for c in calls if isinstance(c.arguments, dict)]
 
 
 # Dialogues
@@ -420,11 +397,10 @@ def dialogues(path: Path) -> Iterator[Reading]:
     """
     found = files(path, (".json", ".jsonl"))
     known: dict[str, Described] = {}
-    for file in found:
-        for row in foreign_rows(file):
-            value = row.value if isinstance(row.value, dict) and not excess(row.value) else {}
-            result = value.get("result")
-            if value.get("api_name") == SEARCH and isinstance(result, dict):
+    for row in (row for file in found for row in foreign_rows(file)):
+        if isinstance(row.value, dict) and not excess(row.value):
+            result = row.value.get("result")
+            if row.value.get("api_name") == SEARCH and isinstance(result, dict):
                 for one in descriptions(result.get("output")):
                     known.setdefault(one.name, one)
     for file in found:
@@ -455,13 +431,13 @@ def _annotated(row: ForeignRow, turns: list[JsonObject], known: dict[str, Descri
     for turn in turns:
         role = turn.get("role")
         if role == "User":
-            bank.taken.user(turn.get("text"))
+            bank.user(turn.get("text"))
         elif role == "AI":
-            bank.taken.assistant(turn.get("text"))
+            bank.assistant(turn.get("text"))
         elif role != "API":
-            bank.taken.fault(Reason.MALFORMED_DIALOGUE, f"a turn of the role {shown(role)}")
+            bank.fault(Reason.MALFORMED_DIALOGUE, f"a turn of the role {shown(role)}")
         elif not line(turn.get("api_name")):
-            bank.taken.fault(Reason.FALSE_API_CALL_FORMAT, "a call without a name")
+            bank.fault(Reason.FALSE_API_CALL_FORMAT, "a call without a name")
         else:
             bank.turn(text(turn["api_name"]), turn.get("param_dict"), turn.get("result"))
     return bank.reading()
@@ -476,23 +452,22 @@ def _training_dialogue(row: ForeignRow, value: JsonObject, known: dict[str, Desc
     bank = _BankDialogue(row, known)
     if when := _NOW.search(asked):
         with suppress(ValueError):  # a day that is in no calendar
-            bank.taken.system("", dt.datetime.fromisoformat(when[1]))
+            bank.system("", dt.datetime.fromisoformat(when[1]))
     for one in asked.splitlines():
         for description in described_in(one):
             bank.listed(description)
     story = text(value.get("input")) if _SPEAKS.search(text(value.get("input"))) else asked
     for role, words in (*_said(story), next(_said(output), ("AI", output))):
         if role == "User":
-            bank.taken.user(words)
+            bank.user(words)
         elif words and role == "AI":
-            bank.taken.assistant(words)
+            bank.assistant(words)
         elif words:
             request, answer = _split(words)
             try:
                 calls = parse(request)
             except (CallTextError, RecursionError) as error:
-                detail = f"{error}: {shown(words)}"
-                bank.taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
+                bank.fault(Reason.FALSE_API_CALL_FORMAT, f"{error}: {shown(words)}")
                 continue
             result = None if answer is None else _answer(answer)
             if answer is not None and not (isinstance(result, dict) and "exception" in result):
@@ -504,66 +479,65 @@ def _training_dialogue(row: ForeignRow, value: JsonObject, known: dict[str, Desc
 
 def _said(story: str) -> Iterator[tuple[str, str]]:
     """Roles and words of a dialogue that is written as text."""
-    marks = list(_SPEAKS.finditer(story))
-    ends = [mark.start() for mark in marks[1:]] + [len(story)]
-    for mark, end in zip(marks, ends, strict=False):
-        yield mark[1], _ASKED.sub("", story[mark.end() : end].strip()).strip()
+    parts = _SPEAKS.split(story)
+    for role, words in zip(parts[1::2], parts[2::2], strict=True):
+        yield role, _ASKED.sub("", words.strip()).strip()
 
 
-class _BankDialogue:
+class _BankDialogue(Conversation):
     """One dialogue on its way into our record. ToolSearcher is our API Search."""
 
     def __init__(self, row: ForeignRow, known: dict[str, Described]) -> None:
-        self.taken = Conversation("api-bank", row)
+        super().__init__("api-bank", row)
         self._known = dict(known)
         self._search = SEARCH  # what API Search is called
-        self._searches = False
+        self._searched = False  # what it finds is described as API-Bank does, and not as tools are
         self._listed = False  # the row itself describes its APIs
 
     def turn(self, name: str, given: Any, result: Any) -> None:
         """A turn of the role API. Its result repeats name and arguments of the call."""
-        if isinstance(result, dict):
-            echo = result.get("input")
-            if isinstance(echo, dict) and isinstance(given, dict) and not _are_same(echo, given):
-                detail = f"{name}: the result is of another call, with {shown(echo)}"
-                self.taken.fault(Reason.MALFORMED_DIALOGUE, detail)
-            if result.get("api_name", name) != name:
-                detail = f"{name}: the result is of {shown(result['api_name'])}"
-                self.taken.fault(Reason.MALFORMED_DIALOGUE, detail)
-        self.call(name, given, result if isinstance(result, dict) else None)
+        result = result if isinstance(result, dict) else None
+        echo = result.get("input") if result else None
+        if isinstance(echo, dict) and isinstance(given, dict) and not _are_same(echo, given):
+            detail = f"{name}: the result is of another call, with {shown(echo)}"
+            self.fault(Reason.MALFORMED_DIALOGUE, detail)
+        if result and result.get("api_name", name) != name:
+            detail = f"{name}: the result is of {shown(result['api_name'])}"
+            self.fault(Reason.MALFORMED_DIALOGUE, detail)
+        self.call(name, given, result)
 
     def call(self, name: str, given: Any, result: JsonObject | None) -> None:
         """A call, and what it gave: `output`, or an `exception`."""
         output = result.get("output") if result else None
         if name == self._search:
-            self._searches = True
+            self._searched = True
             for one in descriptions(output):
                 self._known.setdefault(one.name, one)
             output = [output] if isinstance(output, dict) else output  # a search that found one
-            self.taken.assistant("", [RowCall(API_SEARCH.function, given)])
+            self.assistant("", [RowCall(API_SEARCH.function, given)])
         else:
-            self._offer(name, given)
-            self.taken.assistant("", [RowCall(name, self._typed(name, given))])
+            self._offer_called(name, given)
+            self.assistant("", [RowCall(name, self._typed(name, given))])
         if result is not None:
             failed = result.get("exception")
-            self.taken.observed(output, None if failed is None else str(failed))
+            self.observed(output, None if failed is None else str(failed))
 
-    def _offer(self, name: str, given: Any) -> None:
+    def _offer_called(self, name: str, given: Any) -> None:
         """The API of a call. Of one nobody describes only what the call shows is known."""
-        if self.taken.api(name):
+        if self.api(name):
             return
         if name in self._known:
             self._describe(self._known[name])
-        elif not self._listed and not (self._known and self._searches):
-            self.taken.note(_UNDESCRIBED)
+        elif not self._listed and not (self._known and self._searched):
+            self.note(_UNDESCRIBED)
             names = given if isinstance(given, dict) else {}
-            self.taken.tool(name, "", {"type": "object", "properties": {k: {} for k in names}})
+            self.tool(name, "", {"type": "object", "properties": {k: {} for k in names}})
 
     def listed(self, one: Described) -> None:
         """An API that the row describes: what it does not describe is not on offer."""
         self._listed = True
         if one.name in (SEARCH, API_SEARCH.function) and list(one.inputs) == ["keywords"]:
-            self._searches, self._search = True, one.name
+            self._searched, self._search = True, one.name
         else:
             self._describe(one)
 
@@ -576,13 +550,13 @@ class _BankDialogue:
                 "properties": {k: typed(v) for k, v in one.inputs.items()},
                 "required": [k for k, v in one.inputs.items() if not _is_optional(v)],
             }
-        self.taken.tool(one.name, one.description, parameters)
+        self.tool(one.name, one.description, parameters)
         if one.outputs:
-            self.taken.note(_OUTPUTS)
+            self.note(_OUTPUTS)
 
     def _typed(self, name: str, given: Any) -> Any:
         """Arguments with text read as the type the API takes, where it reads as one."""
-        api = self.taken.api(name)
+        api = self.api(name)
         if not isinstance(given, dict) or api is None:
             return given
         typed_values = dict(given)
@@ -594,10 +568,9 @@ class _BankDialogue:
                 typed_values[key] = read if isinstance(read, _KINDS[kind]) else value
         return typed_values
 
-    def reading(self) -> Reading:
-        if self._searches:
-            self.taken.searches = True
-        return self.taken.reading()
+    def reading(self, name: str = "") -> Reading:
+        self.searches = self._searched
+        return super().reading(name)
 
 
 def _are_same(echo: JsonObject, given: JsonObject) -> bool:

@@ -26,7 +26,7 @@ from toolloom.agents import query
 from toolloom.agents.ask import Job
 from toolloom.agents.simulator import Environment
 from toolloom.llm import Model
-from toolloom.pipeline.apis.execution.compression import compress
+from toolloom.pipeline.apis.execution.results import compress
 from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.apis.execution.mcp import Server
+from toolloom.pipeline.apis.execution.commands import ExecutionSource
 from toolloom.schemas import Api, ApiSource, Source
 
 SERVER = Path(__file__).with_name("shelf_server.py")
@@ -14,13 +14,13 @@ COMMAND = f"{sys.executable} {SERVER}"
 TOOLS = ("add", "count", "fail", "grumble", "nap", "die", "show", "roll", "picture", "listed")
 
 
-def server(**changes: Any) -> Server:
-    return Server(**{"command": COMMAND, "name": "shelf", "time_limit": 5, **changes})
-
-
 def source(**changes: Any) -> ApiSource:
     fields = {"mcp": COMMAND, "name": "shelf", "execute": TOOLS, "time_limit": 5}
     return ApiSource(**{**fields, **changes})
+
+
+def place(**changes: Any) -> ExecutionSource:
+    return ExecutionSource(source(**changes))
 
 
 def tool(name: str, reference: str = "shelf", **changes: Any) -> Api:

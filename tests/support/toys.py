@@ -13,8 +13,7 @@ from typing import Any
 from support.conversations import called
 from toolloom.agents.simulator import Environment
 from toolloom.llm import FakeServer
-from toolloom.pipeline.apis.execution.compression import compress
-from toolloom.pipeline.apis.execution.results import Executed, Executor
+from toolloom.pipeline.apis.execution.results import Executed, Executor, compress
 from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.stage import Context, Stage, StageInput
 from toolloom.pipeline.stages import feed_queries as feed_needs

@@ -1,4 +1,4 @@
-"""What a recipe names to be run: commands, Python files and modules, and the folder they run in.
+"""What a recipe names to be run: servers, commands, Python files, and the folder they run in.
 
 Each starts in a fresh folder and sees only the variables that are named. Not a sandbox: it may do
 what its user may do.
@@ -19,15 +19,34 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.machinery import PathFinder
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 from toolloom.pipeline.formats.import_log import reference
 from toolloom.pipeline.store.secrets import secrets_of
-from toolloom.schemas import ApiSource, ImportFailed, ToolloomError
+from toolloom.schemas import ApiSource, ImportFailed, JsonObject, ToolloomError, digest
 
+DATA = (".json", ".jsonl", ".yaml", ".yml", ".py", ".txt", ".md")  # no names of modules
 WORDS = 500  # characters of a program's standard error that an error message shows
+
+
+def is_address(command: str) -> bool:
+    return command.startswith(("http://", "https://"))
+
+
+def server_name(command: str, name: str = "") -> str:
+    """The name it was given, or else its program's or its host's."""
+    if name:
+        return name
+    if is_address(command):
+        return urlsplit(command).hostname or "mcp"
+    try:
+        return PurePath(shlex.split(command)[0]).name
+    except (ValueError, IndexError):
+        return "mcp"
 
 
 def arguments(command: str, name: str) -> list[str]:
@@ -107,6 +126,51 @@ class FunctionFile:
         return self.module or reference(self.path)
 
 
+@dataclass(frozen=True)
+class ExecutionSource:
+    """A source, or one Python file of it, where calls are executed."""
+
+    source: ApiSource
+    functions: FunctionFile | None = None
+
+    @property
+    def name(self) -> str:
+        found = self.functions
+        return found.reference if found else server_name(self.source.mcp, self.source.name)
+
+    @property
+    def reference(self) -> str:
+        """What records call it: of an address what cannot be secret in it, else the name."""
+        if self.functions or not is_address(self.source.mcp):
+            return self.name
+        parts = urlsplit(self.source.mcp)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    @property
+    def by(self) -> str:
+        """What an execution is said to be by."""
+        return f"{'python' if self.functions else 'mcp'}:{self.name}"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all of it that decides what a call returns. Values of variables are not."""
+        source, files = self.source, []
+        if self.functions:
+            files.append((self.functions.reference, file_digest(self.functions.path)))
+        elif not is_address(source.mcp):
+            files += fingerprints(source.mcp, self.by)
+        if source.prepare:
+            files += fingerprints(source.prepare, self.by)
+        settings: JsonObject = {
+            "at": source.mcp or (self.functions and self.functions.reference),
+            "environment": sorted(source.environment),
+            "prepare": source.prepare,
+            "time_limit": source.time_limit,
+            "files": files,
+        }
+        return digest(settings, 64)
+
+
 def function_files(source: ApiSource) -> list[FunctionFile]:
     """The Python files that a source is; none if it is something else. Raises ImportFailed.
 
@@ -127,9 +191,6 @@ def function_files(source: ApiSource) -> list[FunctionFile]:
     if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", source.path) and path.suffix not in DATA:
         return [FunctionFile(find_module(source.path), source.path, source.path)]
     return []
-
-
-DATA = (".json", ".jsonl", ".yaml", ".yml", ".py", ".txt", ".md")  # no names of modules
 
 
 def find_module(dotted: str) -> Path:

@@ -39,8 +39,6 @@ with suppress(ImportError):  # not every system has it
 MEMORY = 2 * 2**30
 FILE = 64 * 2**20
 ANSWER = 4 * 2**20
-DEPTH = 100
-BITS = 13_000  # of an integer: some 3,900 digits, fewer than Python reads back
 SLACK = 5  # seconds after which it ends by itself, should nobody else do it
 NO_METHOD, BAD_ARGUMENTS = -32601, -32602  # of JSON-RPC
 
@@ -87,10 +85,11 @@ class FunctionServer:
         try:
             if not callable(function):
                 raise Refused(f"There is no function {name}.")
-            content = {"result": plain(_run(function, arguments))}
-            if len(json.dumps(content)) <= ANSWER:
-                return {"result": {"content": [], "structuredContent": content}}
-            return _raised(f"the result is longer than {ANSWER} bytes")
+            text = written(_run(function, arguments))
+            if len(text) > ANSWER:
+                return _raised(f"the result is longer than {ANSWER} bytes")
+            content = {"result": json.loads(text)}
+            return {"result": {"content": [], "structuredContent": content}}
         except Refused as error:
             return {"error": {"code": BAD_ARGUMENTS, "message": str(error)}}
         except Exception as error:  # noqa: BLE001 - whatever a function raises is a result
@@ -222,12 +221,12 @@ def _tool(name: str, function: Callable[..., Any]) -> Json:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception:  # noqa: BLE001 - of a name that is imported for type checkers alone, say
         hints = {}
-    written = inspect.getdoc(function) or ""
+    text = inspect.getdoc(function) or ""
     try:
-        document = docstring_parser.parse(written)
+        document = docstring_parser.parse(text)
     except docstring_parser.ParseError:
         document = docstring_parser.Docstring()
-        document.short_description = written.partition("\n\n")[0]
+        document.short_description = text.partition("\n\n")[0]
     told = {p.arg_name.lstrip("*"): p for p in document.params}
     definitions: Json = {}
     properties: Json = {}
@@ -249,7 +248,7 @@ def _tool(name: str, function: Callable[..., Any]) -> Json:
             required.append(key)
         elif parameter.default is not None:
             try:
-                schema["default"] = plain(parameter.default)
+                schema["default"] = json.loads(written(parameter.default))
             except (TypeError, ValueError):
                 lost.append(f"{key}.default")
     tool: Json = {"name": name, "description": _description(document), "_meta": {"lost": lost}}
@@ -265,7 +264,7 @@ def _tool(name: str, function: Callable[..., Any]) -> Json:
     if result:
         tool["outputSchema"] = {"type": "object", "properties": {"result": result}}
         tool["outputSchema"] |= {"$defs": definitions} if definitions else {}
-    if hasattr(function, "__deprecated__") or document.deprecation or DEPRECATED.search(written):
+    if hasattr(function, "__deprecated__") or document.deprecation or DEPRECATED.search(text):
         tool["_meta"]["deprecated"] = True
     return tool
 
@@ -306,59 +305,33 @@ def _description(document: Any) -> str:
 # Values
 
 
-def plain(value: Any, depth: int = DEPTH) -> Any:
-    """A value as JSON can hold it. Raises TypeError or ValueError for what it cannot."""
-    if depth == 0:
-        raise ValueError(f"the result is nested more than {DEPTH} levels deep")
-    if isinstance(value, int) and value.bit_length() > BITS:
-        raise ValueError("the result holds an integer of thousands of digits")
-    if value is None or type(value) in (bool, int):
-        return value
-    if isinstance(value, enum.Enum):
-        return plain(value.value, depth - 1)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"the result holds {value}, which JSON does not have")
-        return float(value)
-    if isinstance(value, str):
-        return str.__str__(value).encode("utf-8", "replace").decode()
-    if isinstance(value, int):  # of a class of its own
-        return int(value)
-    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, datetime.timedelta):
-        return value.total_seconds()
-    if isinstance(value, decimal.Decimal | UUID | os.PathLike):
-        return str(value)
-    return _gathered(value, depth - 1)
+def written(value: Any) -> str:
+    """A value as JSON in UTF-8. Raises TypeError or ValueError for what that cannot hold."""
+    text = json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "replace").decode()
 
 
-def _gathered(value: Any, depth: int) -> Any:
-    """A value that holds others."""
+def _plain(value: Any) -> Any:
+    """What JSON has no word for, in words that it has; the parts of it may need some too."""
+    match value:
+        case enum.Enum():
+            return value.value
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case datetime.timedelta():
+            return value.total_seconds()
+        case decimal.Decimal() | UUID() | os.PathLike():
+            return str(value)
+        case Mapping():
+            return dict(value)
+        case set() | frozenset():
+            return sorted(value, key=written)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {f.name: plain(getattr(value, f.name), depth) for f in fields}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return plain(value._asdict(), depth)
-    if isinstance(value, Mapping):
-        named: dict[str, Any] = {}
-        for key, item in value.items():
-            name = plain(key)
-            if isinstance(name, dict | list):
-                raise TypeError(f"the result has a {type(key).__name__} as a key, which is no JSON")
-            name = name if isinstance(name, str) else json.dumps(name)
-            if name in named:
-                raise ValueError(f"the result has two keys that are {name} in JSON")
-            named[name] = plain(item, depth)
-        return named
-    if isinstance(value, set | frozenset):
-        return sorted((plain(item, depth) for item in value), key=json.dumps)
-    if isinstance(value, list | tuple):
-        return [plain(item, depth) for item in value]
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     for method in ("model_dump", "tolist"):  # pydantic, numpy
         turn = getattr(value, method, None)
         if callable(turn) and not isinstance(value, type):
-            return plain(turn(), depth)
+            return turn()
     raise TypeError(f"the result holds a {type(value).__name__}, which is no JSON")
 
 

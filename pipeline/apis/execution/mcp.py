@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import anyio
@@ -37,24 +36,19 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from toolloom.pipeline.apis.execution import commands, function_server
-from toolloom.pipeline.apis.execution.commands import FunctionFile
+from toolloom.pipeline.apis.execution.commands import ExecutionSource, is_address
 from toolloom.pipeline.apis.execution.results import (
     Result,
     failed,
-    is_address,
     legible,
     portable,
     read_tool_result,
-    server_name,
-    server_reference,
-    too_late,
 )
 from toolloom.pipeline.formats.import_log import ImportLog, line, words
 from toolloom.pipeline.formats.tools import to_api
 from toolloom.pipeline.store.secrets import secrets_of
 from toolloom.schemas import (
     Api,
-    ApiSource,
     Failure,
     ImportFailed,
     JsonObject,
@@ -77,101 +71,69 @@ for _name in ("mcp", "httpx2"):  # they tell of addresses and of every server's 
 stdio.DEFAULT_INHERITED_ENV_VARS.clear()  # a server sees the variables a recipe names, no others
 
 
-@dataclass(frozen=True)
-class Server:
-    """An MCP server that can be started, or reached, as often as needed."""
+def _command(place: ExecutionSource, allowed: frozenset[str]) -> list[str]:
+    """How its program is started. Raises ToolloomError."""
+    if place.functions is None:
+        return commands.arguments(place.source.mcp, place.name)
+    path, module = place.functions.path.absolute(), place.functions.module
+    if module:
+        up = module.count(".") + (path.name == "__init__.py")
+        top = str(path.parents[up])  # holds the module's topmost package
+        where: JsonObject = {"module": module, "first": [top], "last": []}
+    else:
+        where = {"file": str(path), "first": [], "last": [str(path.parent)]}
+    limits = {"seconds": place.source.time_limit, "start": _start_limit(place)}
+    settings = json.dumps({**where, **limits, "allowed": sorted(allowed)})
+    # `-I` would also do away with the seed of hashes; there is nothing to be isolated from
+    # in an environment that is empty but for what the recipe names.
+    return [sys.executable, "-s", "-P", "-B", str(function_server.__file__), settings]
 
-    command: str  # with its arguments, or an address
-    name: str = ""
-    environment: tuple[str, ...] = ()
-    prepare: str = ""
-    time_limit: float = 10
-    functions: FunctionFile | None = None  # in place of a command
-    allowed: frozenset[str] = frozenset()  # functions that may be called
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", server_name(self.command, self.name))
+def _start_limit(place: ExecutionSource) -> float:
+    return max(START, place.source.time_limit)
 
-    @classmethod
-    def of(
-        cls,
-        source: ApiSource,
-        functions: FunctionFile | None = None,
-        allowed: frozenset[str] = frozenset(),
-    ) -> Server:
-        """The server a recipe names, or that of functions of a file it names."""
-        limits = (source.environment, source.prepare, source.time_limit)
-        name = functions.reference if functions else source.name
-        return cls(source.mcp, name, *limits, functions, allowed)
 
-    @property
-    def reference(self) -> str:
-        """What records call it."""
-        return self.name if self.functions else server_reference(self.command, self.name)
-
-    @property
-    def start_limit(self) -> float:
-        return max(START, self.time_limit)
-
-    def arguments(self) -> list[str]:
-        """How its program is started. Raises ToolloomError."""
-        if self.functions is None:
-            return commands.arguments(self.command, self.name)
-        path, module = self.functions.path.absolute(), self.functions.module
-        if module:
-            up = module.count(".") + (path.name == "__init__.py")
-            top = str(path.parents[up])  # holds the module's topmost package
-            where: JsonObject = {"module": module, "first": [top], "last": []}
+@asynccontextmanager
+async def connect(
+    place: ExecutionSource, allowed: frozenset[str] = frozenset()
+) -> AsyncIterator[McpSession]:
+    """A fresh process in a fresh folder, or a new session at an address. `allowed`: functions of
+    a Python file that may be called. Raises ToolloomError if the server cannot be used.
+    """
+    source, session = place.source, McpSession(place)
+    async with AsyncExitStack() as stack:
+        if is_address(source.mcp):
+            session.hidden = {source.mcp: place.reference}
+            transport: Any = streamable_http_client(source.mcp)
         else:
-            where = {"file": str(path), "first": [], "last": [str(path.parent)]}
-        limits = {"seconds": self.time_limit, "start": self.start_limit}
-        settings = json.dumps({**where, **limits, "allowed": sorted(self.allowed)})
-        # `-I` would also do away with the seed of hashes; there is nothing to be isolated from
-        # in an environment that is empty but for what the recipe names.
-        return [sys.executable, "-s", "-P", "-B", str(function_server.__file__), settings]
-
-    @asynccontextmanager
-    async def session(self) -> AsyncIterator[McpSession]:
-        """A fresh process in a fresh folder, or a new session at an address.
-
-        Raises ToolloomError if the server cannot be used.
-        """
-        async with AsyncExitStack() as stack:
-            if is_address(self.command):
-                session = McpSession(self)
-                transport: Any = streamable_http_client(self.command)
-            else:
-                program, *rest = self.arguments()
-                environment = commands.handed_on(self.environment, self.name)
-                folder = stack.enter_context(commands.working_folder())
-                if self.prepare:
-                    await commands.prepare(
-                        self.prepare,
-                        environment,
-                        folder,
-                        name=self.name,
-                        seconds=3 * self.time_limit,
-                    )
-                errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed by the stack
-                stack.enter_context(errors)
-                session = McpSession(self, folder, errors, environment)
-                seed = {"PYTHONHASHSEED": "0"} if self.functions else {}
-                transport = stdio.stdio_client(
-                    StdioServerParameters(
-                        command=program,
-                        args=rest,
-                        env={**seed, **environment},
-                        cwd=folder,
-                        encoding_error_handler="replace",
-                    ),
-                    errlog=errors,  # type: ignore[arg-type]  # only its number is used
+            program, *rest = _command(place, allowed)
+            environment = commands.handed_on(source.environment, place.name)
+            folder = stack.enter_context(commands.working_folder())
+            if source.prepare:
+                limit = 3 * source.time_limit
+                await commands.prepare(
+                    source.prepare, environment, folder, name=place.name, seconds=limit
                 )
-            client = kept_open(lambda: Client(transport, cache=None), self.start_limit)
-            try:
-                session.client = await stack.enter_async_context(client)
-            except NotOpened as error:
-                raise session.trouble(str(error)) from error
-            yield session
+            session.errors, session.environment = tempfile.TemporaryFile(), environment  # noqa: SIM115 - it is closed by the stack
+            stack.enter_context(session.errors)
+            session.hidden = {str(folder): ".", **secrets_of(environment)}
+            seed = {"PYTHONHASHSEED": "0"} if place.functions else {}
+            transport = stdio.stdio_client(
+                StdioServerParameters(
+                    command=program,
+                    args=rest,
+                    env={**seed, **environment},
+                    cwd=folder,
+                    encoding_error_handler="replace",
+                ),
+                errlog=session.errors,  # type: ignore[arg-type]  # only its number is used
+            )
+        client = kept_open(lambda: Client(transport, cache=None), _start_limit(place))
+        try:
+            session.client = await stack.enter_async_context(client)
+        except NotOpened as error:
+            raise session.trouble(str(error)) from error
+        yield session
 
 
 @dataclass(frozen=True)
@@ -187,17 +149,11 @@ class Listing:
 class McpSession:
     """A session with a server. Not for several calls at once."""
 
-    server: Server
-    folder: Path | None = None
+    place: ExecutionSource
+    client: Client | None = None
     errors: IO[bytes] | None = None  # what its program writes to its standard error
     environment: Mapping[str, str] = field(default_factory=dict)
-    client: Client | None = None
-
-    @property
-    def version(self) -> str:
-        """The version of the protocol that was agreed on."""
-        assert self.client
-        return self.client.protocol_version
+    hidden: Mapping[str, str] = field(default_factory=dict)  # in results, with what is shown
 
     async def list_tools(self) -> Listing:
         """All pages of the list. Raises ToolloomError."""
@@ -208,20 +164,19 @@ class McpSession:
         while True:
             request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
             try:
-                async with asyncio.timeout(self.server.start_limit):
+                async with asyncio.timeout(_start_limit(self.place)):
                     page = await self.client.session.send_request(request, ListToolsResult)
             except TimeoutError as error:
                 raise self.trouble("does not list its tools in time") from error
             except MCPError as error:
                 raise self.trouble(f"does not list its tools: {error.message}") from error
             except ValidationError as error:
-                raise self.trouble(
-                    f"has no readable list of tools: {first_error(error)}"
-                ) from error
+                what = f"has no readable list of tools: {first_error(error)}"
+                raise self.trouble(what) from error
             tools += page.tools
             cursor = page.next_cursor
             if cursor is None:
-                skipped = (page.meta or {}).get("skipped", ()) if self.server.functions else ()
+                skipped = (page.meta or {}).get("skipped", ()) if self.place.functions else ()
                 return Listing(tuple(tools), (), tuple((name, why) for name, why in skipped))
             if cursor in seen or len(seen) >= PAGES or len(tools) > TOOLS:
                 why = "goes round in a circle" if cursor in seen else "has no end"
@@ -233,36 +188,33 @@ class McpSession:
         """What came of a call, whatever the server does."""
         assert self.client
         params = CallToolRequestParams(name=name, arguments=legible(arguments))
-        request = CallToolRequest(params=params)
+        seconds = self.place.source.time_limit
+        gone = failed(
+            Failure.CRASH, f"The {'process' if self.place.functions else 'server'} has ended."
+        )
         try:
-            async with asyncio.timeout(self.server.time_limit):
-                found = await self.client.session.send_request(request, CallToolResult)
+            async with asyncio.timeout(seconds):
+                found = await self.client.session.send_request(
+                    CallToolRequest(params=params), CallToolResult
+                )
             result = self._read(found)
         except TimeoutError:
-            result = too_late(self.server.time_limit)
+            result = failed(Failure.TIME_LIMIT, f"No answer within {seconds:g} seconds.")
         except MCPError as error:
             closed = error.code == CONNECTION_CLOSED
-            result = self._gone() if closed else failed(Failure.PROTOCOL_ERROR, error.message)
+            result = gone if closed else failed(Failure.PROTOCOL_ERROR, error.message)
         except ValidationError as error:
             words = f"The answer is no tool result: {first_error(error)}"
             result = failed(Failure.PROTOCOL_ERROR, words)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
-            result = self._gone()
-        # No observation may hold the server's tokens, or the rest of its address.
-        hidden = secrets_of(self.environment)
-        if self.folder is None:
-            hidden = {self.server.command: self.server.reference}
-        return portable(result, self.folder, hidden)
-
-    def _gone(self) -> Result:
-        what = "process" if self.server.functions else "server"
-        return failed(Failure.CRASH, f"The {what} has ended.")
+            result = gone
+        return portable(result, self.hidden)
 
     def _read(self, found: CallToolResult) -> Result:
         if len(found.model_dump_json()) > LARGEST:
             words = f"The answer is longer than {LARGEST} bytes."
             return failed(Failure.PROTOCOL_ERROR, words)
-        if self.server.functions and isinstance(value := found.structured_content, dict):
+        if self.place.functions and isinstance(value := found.structured_content, dict):
             return Result(Observation(response=value.get("result")))
         dumped = found.model_dump(mode="json", by_alias=True, exclude_none=True)
         return read_tool_result(dumped["content"], found.structured_content, found.is_error)
@@ -271,26 +223,28 @@ class McpSession:
         """An error of the server as such, with the end of what it wrote to its standard error."""
         words = commands.last_words(self.errors, self.environment) if self.errors else ""
         said = f" It says: {words.rstrip('.')}." if words else ""
-        if self.server.functions:
+        name = self.place.name
+        if self.place.functions:
             return ToolloomError(
-                f"The functions of {self.server.name} cannot be used: the process that imports "
-                f"them {what.rstrip('.')}.{said} It is apart, and sees only the variables named "
-                "in `environment`."
+                f"The functions of {name} cannot be used: the process that imports them "
+                f"{what.rstrip('.')}.{said} It is apart, and sees only the variables named in "
+                "`environment`."
             )
-        what = what.replace(self.server.command, self.server.reference)[: 2 * commands.WORDS]
+        what = what.replace(self.place.source.mcp, self.place.reference)[: 2 * commands.WORDS]
         check = "Check its address."
         if self.errors:
             check = "Check its command; it sees only the variables named in `environment`."
-        return ToolloomError(f"The MCP server {self.server.name} {what.rstrip('.')}.{said} {check}")
+        return ToolloomError(f"The MCP server {name} {what.rstrip('.')}.{said} {check}")
 
 
-async def read_tools(server: Server, ledger: ImportLog, *, category: str = "") -> list[Api]:
+async def read_tools(place: ExecutionSource, ledger: ImportLog, *, category: str = "") -> list[Api]:
     """Its tools as APIs. Starts the server, calls nothing. Raises ImportFailed."""
-    module = server.functions
+    module = place.functions
     try:
-        async with server.session() as session:
+        async with connect(place) as session:
             listing = await session.list_tools()
-            ledger.version = "" if module else session.version
+            if session.client and not module:
+                ledger.version = session.client.protocol_version
     except ToolloomError as error:
         raise ImportFailed(str(error)) from error
     for note in listing.notes:
@@ -315,9 +269,9 @@ async def read_tools(server: Server, ledger: ImportLog, *, category: str = "") -
             returns = {**returns["properties"]["result"], "$defs": returns.get("$defs", {})}
         for api in to_api(
             ledger,
-            Source(kind=kind, reference=server.reference, operation=tool.name),
-            category=category or words(named) or server.name,
-            tool=words(named) or server.name,
+            Source(kind=kind, reference=place.reference, operation=tool.name),
+            category=category or words(named) or place.name,
+            tool=words(named) or place.name,
             name=f"{named}.{tool.name}" if module else tool.name,
             description=tool.description or tool.title,
             parameters=tool.input_schema,
@@ -325,8 +279,8 @@ async def read_tools(server: Server, ledger: ImportLog, *, category: str = "") -
             wanted=tool.name,
             deprecated=told.get("deprecated", False),
         ):
-            for place in told.get("lost", ()):
-                ledger.cut(api.id, f"parameters.{place}", "invalid")
+            for where in told.get("lost", ()):
+                ledger.cut(api.id, f"parameters.{where}", "invalid")
             apis.append(api)
     if module and not apis:
         ledger.note(f"{named}: no functions are defined in it.")

@@ -1,6 +1,8 @@
-"""What executes a call, what it is called, and what came of it as an observation.
+"""What came of a call, as an observation: read, the same on every machine, and short enough.
 
-A model, a Python process and an MCP server share the protocol, and the ways to fail.
+A model, a Python process and an MCP server share the protocol, and the ways to fail. Long
+observations are made short without a model (after ToolLLM, appendix A.2); tokens are estimated:
+UTF-8 bytes of the compact JSON, divided by 4 and rounded up.
 """
 
 from __future__ import annotations
@@ -8,28 +10,21 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
 from typing import Any, Protocol, TypeAlias
-from urllib.parse import urlsplit
 
-from toolloom.pipeline.formats.import_log import legal
-from toolloom.schemas import (
-    API_SEARCH,
-    Api,
-    Execution,
-    Failure,
-    JsonObject,
-    Message,
-    Observation,
-)
+from toolloom.pipeline.checks.schema import as_dict, fits
+from toolloom.schemas import API_SEARCH, Api, Execution, Failure, JsonObject, Message, Observation
 
 Search: TypeAlias = Callable[[Sequence[Api], str], Awaitable[list[JsonObject]]]
 """Documentation of the APIs that fit keywords best, best first."""
 Shorten: TypeAlias = Callable[[Any, JsonObject | None], tuple[Any, int | None]]
 """A response within the token limit, and how long it was if it is not whole any more."""
+
+LONGEST_ERROR = 2_000  # characters
+DEPTH = 100  # levels of lists and objects in a response
+CUT = "…"
 
 
 @dataclass(frozen=True)
@@ -63,62 +58,6 @@ class Executor(Protocol):
         """The observation of a call. A failure of the call is an observation with an error."""
 
 
-def is_address(command: str) -> bool:
-    return command.startswith(("http://", "https://"))
-
-
-def server_name(command: str, name: str = "") -> str:
-    """The name it was given, or else its program's or its host's."""
-    if name:
-        return name
-    if is_address(command):
-        return urlsplit(command).hostname or "mcp"
-    try:
-        first = shlex.split(command)[0]
-    except (ValueError, IndexError):
-        return "mcp"
-    return PurePath(first).name
-
-
-def server_reference(command: str, name: str = "") -> str:
-    """What records call a server: an address without what may be secret in it, or its name."""
-    if not is_address(command):
-        return server_name(command, name)
-    parts = urlsplit(command)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}"
-
-
-def named(api: Api) -> set[str]:
-    """What a recipe may call an API: its own name, its operation or its function name."""
-    return {api.name, api.source.operation, api.function} - {""}
-
-
-def operation(api: Api) -> str:
-    """What an API is called by whatever executes it."""
-    return api.source.operation or api.name
-
-
-def executable_names(api: Api) -> set[str]:
-    """The names in `execute` that let an API run: those of what runs, its operation.
-
-    A record may be anyone's, and pair any operation with any name: its own name and its function
-    name count only as far as they are the operation's.
-    """
-    runs = operation(api)
-    found = {runs, legal(runs)}
-    if api.name.endswith(f".{runs}") or re.fullmatch(rf"{re.escape(runs)} \(\d+\)", api.name):
-        found.add(api.name)
-    renamed = re.fullmatch(r"(.+)_\d+", api.function)
-    if renamed and renamed[1] in (legal(runs), legal(runs)[:60], legal(runs)[:62]):
-        found.add(api.function)
-    return found
-
-
-LONGEST_ERROR = 2_000  # characters
-DEPTH = 100  # levels of lists and objects in a response
-
-
 @dataclass(frozen=True)
 class Result:
     """What came of a call."""
@@ -137,8 +76,13 @@ def failed(why: Failure, words: str) -> Result:
     return Result(Observation(error=words.strip() or "It failed."), why)
 
 
-def too_late(seconds: float) -> Result:
-    return failed(Failure.TIME_LIMIT, f"No answer within {seconds:g} seconds.")
+# Reading
+
+_BESIDE_ERROR = {"error", "message", "detail", "details", "code", "status", "success", "ok"}
+_ERROR = re.compile(
+    r"(?:\w+ )?error\b(?:$|\s*[:!]| \d{3}\b)|[\w.]*(?:Error|Exception): |traceback \(most recent",
+    re.IGNORECASE,
+)
 
 
 def read_tool_result(content: Sequence[JsonObject], structured: Any, is_error: bool) -> Result:
@@ -150,17 +94,16 @@ def read_tool_result(content: Sequence[JsonObject], structured: Any, is_error: b
     if structured is not None:
         return Result(Observation(response=structured))
     if len(content) == 1 and len(texts) == 1:
-        text = texts[0]
-        value = _json(text)
-        error: Any = text if value is None and says_error(text) else ""
+        value = _json(texts[0])
+        error: Any = texts[0] if value is None and says_error(texts[0]) else ""
         if isinstance(value, dict) and set(value) <= _BESIDE_ERROR:
             error = value.get("error")  # of an object that tells of nothing else
         if isinstance(error, str) and error.strip():
             return failed(Failure.ERROR_TEXT, error)
-        return Result(Observation(response=text if value is None else value))
+        return Result(Observation(response=texts[0] if value is None else value))
     if len(texts) == len(content):
         return Result(Observation(response="\n".join(texts)))
-    return Result(Observation(response=[_placed(block) for block in content]))
+    return Result(Observation(response=[_block(block) for block in content]))
 
 
 def _json(text: str) -> Any:
@@ -175,28 +118,17 @@ def _json(text: str) -> Any:
     return value
 
 
-_BESIDE_ERROR = {"error", "message", "detail", "details", "code", "status", "success", "ok"}
-
-
-def _placed(block: JsonObject) -> JsonObject | str:
+def _block(block: JsonObject) -> JsonObject | str:
     """A block of several kinds of content: text as it is, of others only what they are."""
     if block.get("type") == "text":
         return str(block.get("text", ""))
     resource = block.get("resource")
     held = resource if isinstance(resource, dict) else block
+    size = len(str(held.get("data") or held.get("blob") or "").rstrip("=")) * 3 // 4  # of base64
     if isinstance(held.get("text"), str):
         size = len(held["text"].encode("utf-8", "replace"))
-    else:
-        encoded = str(held.get("data") or held.get("blob") or "").rstrip("=")
-        size = len(encoded) * 3 // 4  # of base64
     kind = held.get("mimeType") or block.get("mimeType") or ""
     return {"type": str(block.get("type", "")), "mimeType": str(kind), "bytes": size}
-
-
-_ERROR = re.compile(
-    r"(?:\w+ )?error\b(?:$|\s*[:!]| \d{3}\b)|[\w.]*(?:Error|Exception): |traceback \(most recent",
-    re.IGNORECASE,
-)
 
 
 def says_error(text: str) -> bool:
@@ -204,45 +136,91 @@ def says_error(text: str) -> bool:
     return len(text) <= 500 and _ERROR.match(text.strip()) is not None
 
 
-def portable(
-    result: Result, folder: Path | None, secrets: Mapping[str, str] | None = None
-) -> Result:
-    """The same on every machine: the working folder as `.`, only what JSON and UTF-8 can hold.
-
-    `secrets`: what nobody may read, with what stands in its place.
-    """
-    changes = {**({str(folder): "."} if folder else {}), **(secrets or {})}
+def portable(result: Result, changes: Mapping[str, str]) -> Result:
+    """The same on every machine. `changes`: texts that nobody may read, such as the path of the
+    working folder, with what stands in their place."""
     seen = result.observation
-    error = seen.error
-    return Result(
-        Observation(
-            response=_portable(seen.response, changes, DEPTH),
-            # Cut last, so that a longer path elsewhere does not move the cut.
-            error=error if error is None else _portable(error, changes, 1)[:LONGEST_ERROR],
-        ),
-        result.failure,
-    )
+    response, error = (legible(value, changes) for value in (seen.response, seen.error))
+    # Cut last, so that a longer path elsewhere does not move the cut.
+    told = Observation(response=response, error=error if error is None else error[:LONGEST_ERROR])
+    return Result(told, result.failure)
 
 
-def legible(value: Any) -> Any:
-    """A value of JSON with what JSON or UTF-8 cannot hold put right, such as half a character."""
-    return _portable(value, {}, DEPTH)
-
-
-def _portable(value: Any, changes: Mapping[str, str], depth: int) -> Any:
+def legible(value: Any, changes: Mapping[str, str] | None = None, depth: int = DEPTH) -> Any:
+    """A value of JSON without what JSON or UTF-8 cannot hold, such as half a character."""
     if isinstance(value, str):
         text = value.encode("utf-8", "replace").decode()
-        for old, new in changes.items():
+        for old, new in (changes or {}).items():
             text = text.replace(old, new)
         return text
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict | list) and not depth:
-        return "…"
+        return CUT
     if isinstance(value, dict):
-        return {
-            _portable(k, changes, 1): _portable(v, changes, depth - 1) for k, v in value.items()
-        }
-    if isinstance(value, list):
-        return [_portable(v, changes, depth - 1) for v in value]
-    return value
+        return {legible(k, changes): legible(v, changes, depth - 1) for k, v in value.items()}
+    return [legible(v, changes, depth - 1) for v in value] if isinstance(value, list) else value
+
+
+# Shortening
+
+STEPS = ((50, 800), (20, 400), (10, 200), (5, 200), (3, 100), (1, 100), (1, 50))
+"""First items of a list that stay, and characters of a text, step by step."""
+DEEPEST = 60
+
+
+def tokens(value: Any) -> int:
+    """How many tokens a value's JSON is, about."""
+    return math.ceil(len(_compact(value).encode("utf-8", "surrogatepass")) / 4)
+
+
+def compress(response: Any, schema: JsonObject | None, limit: int) -> tuple[Any, int | None]:
+    """A response of at most `limit` tokens, and how many the whole one had if it was longer.
+
+    Lists keep their first items, and long texts are cut, further step by step. What is left fits
+    its schema if the whole one did. If all that is not enough, the beginning of the JSON is kept,
+    as text.
+    """
+    whole = tokens(response)
+    if whole <= limit:
+        return response, None
+    if isinstance(response, str):
+        return beginning(response, limit), whole
+    known = as_dict(schema)
+    strict = bool(known) and fits(known, response)
+    for items, letters in STEPS:
+        value = _short(response, items, letters)
+        if tokens(value) <= limit and (not strict or fits(known, value)):
+            return value, whole
+    return beginning(_compact(response), limit), whole
+
+
+def beginning(text: str, limit: int) -> str:
+    """As much of a text as `limit` tokens hold, written as JSON."""
+    if tokens(text) <= limit:
+        return text
+    low, high = 0, min(len(text), 4 * limit)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if tokens(text[:middle] + CUT) <= limit else (low, middle - 1)
+    return text[:low] + CUT if tokens(text[:low] + CUT) <= limit else ""
+
+
+def _short(value: Any, items: int, letters: int, depth: int = 0) -> Any:
+    """A copy, of JSON alone and not too deep, with its first items and the beginnings of texts."""
+    if isinstance(value, str):
+        return value if len(value) <= letters else value[: letters - 1] + CUT
+    if isinstance(value, int | float) or value is None:
+        return value
+    if depth >= DEEPEST or not isinstance(value, dict | list | tuple):
+        return CUT
+    if isinstance(value, dict):
+        return {str(k): _short(v, items, letters, depth + 1) for k, v in value.items()}
+    return [_short(v, items, letters, depth + 1) for v in value[:items]]
+
+
+def _compact(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (RecursionError, TypeError, ValueError):  # too deep, or no JSON: only a copy is
+        return _compact(_short(value, 10**9, 10**9))

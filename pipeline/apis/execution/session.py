@@ -11,28 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.log import WORK
-from toolloom.pipeline.apis.execution import commands
-from toolloom.pipeline.apis.execution.commands import FunctionFile
-from toolloom.pipeline.apis.execution.results import (
-    Executed,
-    Result,
-    executable_names,
-    failed,
-    is_address,
-    operation,
-    server_name,
-    server_reference,
-)
+from toolloom.pipeline.apis.execution.commands import ExecutionSource, function_files
+from toolloom.pipeline.apis.execution.results import Executed, Result, failed
+from toolloom.pipeline.formats.import_log import legal
 from toolloom.schemas import (
     Api,
     ApiSource,
@@ -50,48 +41,28 @@ from toolloom.schemas import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.apis.execution.mcp import McpSession, Server
+    from toolloom.pipeline.apis.execution.mcp import McpSession
 
 
-@dataclass(frozen=True)
-class ExecutionSource:
-    """A source, or one Python file of it, where calls are executed."""
+def operation(api: Api) -> str:
+    """What an API is called by whatever executes it."""
+    return api.source.operation or api.name
 
-    source: ApiSource
-    functions: FunctionFile | None = None
 
-    @property
-    def by(self) -> str:
-        """What an execution is said to be by."""
-        if self.functions:
-            return f"python:{self.functions.reference}"
-        return f"mcp:{server_name(self.source.mcp, self.source.name)}"
+def executable_names(api: Api) -> set[str]:
+    """The names in `execute` that let an API run: those of what runs, its operation.
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of all of it that decides what a call returns. Values of variables are not."""
-        source, files = self.source, []
-        if self.functions:
-            digested = commands.file_digest(self.functions.path)
-            files.append((self.functions.reference, digested))
-        elif not is_address(source.mcp):
-            files += commands.fingerprints(source.mcp, self.by)
-        if source.prepare:
-            files += commands.fingerprints(source.prepare, self.by)
-        settings: dict[str, Any] = {
-            "at": source.mcp or (self.functions and self.functions.reference),
-            "environment": sorted(source.environment),
-            "prepare": source.prepare,
-            "time_limit": source.time_limit,
-            "files": files,
-        }
-        return digest(settings, 64)
-
-    def server(self, allowed: frozenset[str]) -> Server:
-        """What executes; of functions only those that are allowed."""
-        from toolloom.pipeline.apis.execution.mcp import Server  # half a second to load
-
-        return Server.of(self.source, self.functions, allowed)
+    A record may be anyone's, and pair any operation with any name: its own name and its function
+    name count only as far as they are the operation's.
+    """
+    runs = operation(api)
+    found = {runs, legal(runs)}
+    if api.name.endswith(f".{runs}") or re.fullmatch(rf"{re.escape(runs)} \(\d+\)", api.name):
+        found.add(api.name)
+    renamed = re.fullmatch(r"(.+)_\d+", api.function)
+    if renamed and renamed[1] in (legal(runs), legal(runs)[:60], legal(runs)[:62]):
+        found.add(api.function)
+    return found
 
 
 def find_place(api: Api, sources: Iterable[ApiSource]) -> ExecutionSource | None:
@@ -107,15 +78,13 @@ def place_of(api: Api, source: ApiSource) -> ExecutionSource | None:
     if not executable_names(api) & set(source.execute):
         return None
     kind, wanted = api.source.kind, api.source.reference
-    if kind == "mcp" and source.mcp:
-        known = server_reference(source.mcp, source.name)
-        return ExecutionSource(source) if wanted == known else None
-    if kind != "python" or source.mcp:
-        return None
-    if not Path(source.path).exists() and source.path != wanted:  # a pool's name, or a module's
-        return None
+    if source.mcp:
+        place = ExecutionSource(source)
+        return place if kind == "mcp" and wanted == place.reference else None
+    if kind != "python" or not (Path(source.path).exists() or source.path == wanted):
+        return None  # a pool's name, or a module's
     # The record may be anyone's: it chooses among the source's files, and is no path itself.
-    files = [file for file in commands.function_files(source) if file.reference == wanted]
+    files = [file for file in function_files(source) if file.reference == wanted]
     if len(files) > 1:
         raise ToolloomError(
             f"{source.path} holds {len(files)} files {wanted}, and it cannot be told which is to "
@@ -249,13 +218,15 @@ class Session:
             for at, called, given, done in self._calls
             if at == place and not Result(done.observation, done.execution.failure).ended
         ]
+        from toolloom.pipeline.apis.execution.mcp import connect  # half a second to load
+
         allowed = frozenset({name, *place.source.execute, *(called for called, _ in earlier)})
         for _ in range(REPLAYS):
             if not self._holds:
                 await self._slots.enter_async_context(self.workshop.slot())
                 self._holds = True
             stack = AsyncExitStack()
-            server = await stack.enter_async_context(place.server(allowed).session())
+            server = await stack.enter_async_context(connect(place, allowed))
             self._servers[place.fingerprint] = server, allowed, stack
             for called, given in earlier:
                 if (await server.call(called, given)).ended:

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
-import datetime as dt
-import enum
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from toolloom.pipeline.apis.execution import commands, function_server
-from toolloom.pipeline.apis.execution.commands import FunctionFile, function_files
-from toolloom.pipeline.apis.execution.mcp import Server, read_tools
+from toolloom.pipeline.apis.execution.commands import (
+    ExecutionSource,
+    FunctionFile,
+    function_files,
+)
+from toolloom.pipeline.apis.execution.mcp import connect, read_tools
 from toolloom.pipeline.apis.execution.results import Result
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.secrets import secrets_of
 from toolloom.schemas import Api, ApiSource, Failure, ImportFailed, ToolloomError
 
-MakeServer: TypeAlias = Callable[..., Server]
 SHOP = Path(__file__).parents[3] / "golden" / "apis" / "shop.py.txt"
 
 
@@ -98,6 +95,12 @@ made = 0
 class Colour(enum.Enum):
     RED = "red"
 
+class Size(enum.IntEnum):
+    SMALL = 1
+
+class Word(str):
+    def __str__(self): return "overridden"
+
 @dataclasses.dataclass
 class Book:
     title: str
@@ -116,7 +119,8 @@ def count():
 
 def rich():
     return {"book": Book("Emma", datetime.date(2026, 1, 5)), "colour": Colour.RED, 3: (1, 2),
-            "set": {"b", "a"}, "at": datetime.datetime(2026, 1, 5, 9, 30)}
+            "set": {"b", "a"}, "at": datetime.datetime(2026, 1, 5, 9, 30), "half": "\\ud83d",
+            "took": datetime.timedelta(minutes=1), "word": Word("Ada"), "size": Size.SMALL}
 
 async def later(word: str):
     await asyncio.sleep(0.01)
@@ -131,7 +135,6 @@ def hoard(): return len(bytearray(3 * 2**30))
 def odd(): return object()
 def mixed(): return list({"one", "two", "three", "four", "five"})
 def endless(): return 10 ** 6000
-def double(): return {1: "a", "1": "b"}
 def paired(): return {(1, 2): "a"}
 def mute():
     class Mute(Exception):
@@ -145,36 +148,38 @@ ALLOWED = frozenset(re.findall(r"def (\w+)", CODE)) - {"forbidden"}
 
 
 @pytest.fixture
-def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeServer:
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExecutionSource:
     """Of the file above, which may see one variable."""
     monkeypatch.setenv("SHELF_TOKEN", "hush-4711")
     file = tmp_path / "shelf.py"
     file.write_text(CODE)
 
-    def make(**changes: Any) -> Server:
-        file = changes.pop("file", FunctionFile(tmp_path / "shelf.py", "shelf"))
-        fields = {"path": "shelf.py", "time_limit": 5, "environment": ("SHELF_TOKEN",)}
-        return Server.of(ApiSource(**{**fields, **changes}), file, ALLOWED)
-
-    return make
+    source = ApiSource(path="shelf.py", time_limit=5, environment=("SHELF_TOKEN",))
+    return ExecutionSource(source, FunctionFile(file, "shelf"))
 
 
-async def call(server: Server, name: str, **arguments: Any) -> Result:
+async def call(
+    place: ExecutionSource, name: str, allowed: frozenset[str] = ALLOWED, **arguments: Any
+) -> Result:
     """The one call of a session."""
-    async with server.session() as session:
+    async with connect(place, allowed) as session:
         return await session.call(name, arguments)
 
 
-async def test_values_become_json(functions: MakeServer) -> None:
+async def test_values_become_json(functions: ExecutionSource) -> None:
     """Dates, enums, dataclasses, tuples and sets have one form in JSON; async is awaited."""
-    assert (await call(functions(), "add", a=2, b=3)).observation.response == 5
-    assert (await call(functions(), "later", word="tea")).observation.response == "tea"
-    assert (await call(functions(), "rich")).observation.response == {
+    assert (await call(functions, "add", a=2, b=3)).observation.response == 5
+    assert (await call(functions, "later", word="tea")).observation.response == "tea"
+    assert (await call(functions, "rich")).observation.response == {
         "book": {"title": "Emma", "bought": "2026-01-05"},
         "colour": "red",
         "3": [1, 2],
         "set": ["a", "b"],
         "at": "2026-01-05T09:30:00",
+        "half": "?",
+        "took": 60.0,
+        "word": "Ada",
+        "size": 1,
     }
 
 
@@ -189,9 +194,8 @@ async def test_values_become_json(functions: MakeServer) -> None:
         ("much", {}, Failure.TOOL_ERROR, "longer than 4194304 bytes"),
         ("hoard", {}, Failure.TOOL_ERROR, "MemoryError"),
         ("odd", {}, Failure.TOOL_ERROR, "holds a object, which is no JSON"),
-        ("endless", {}, Failure.TOOL_ERROR, "an integer of thousands of digits"),
-        ("double", {}, Failure.TOOL_ERROR, "two keys that are 1"),
-        ("paired", {}, Failure.TOOL_ERROR, "a tuple as a key"),
+        ("endless", {}, Failure.TOOL_ERROR, "Exceeds the limit"),
+        ("paired", {}, Failure.TOOL_ERROR, "keys must be str"),
         ("mute", {}, Failure.TOOL_ERROR, "Mute"),
         # A token that an execution needs does not reach the cache and the dataset.
         ("leak", {}, Failure.TOOL_ERROR, "ValueError: no entry for $SHELF_TOKEN"),
@@ -200,17 +204,17 @@ async def test_values_become_json(functions: MakeServer) -> None:
     ],
 )
 async def test_failures_are_told_apart(
-    functions: MakeServer, name: str, arguments: dict[str, Any], failure: Failure, error: str
+    functions: ExecutionSource, name: str, arguments: dict[str, Any], failure: Failure, error: str
 ) -> None:
     """A function that raises, wrong arguments, an end and a forbidden name each differ."""
-    result = await call(functions(), name, **arguments)
+    result = await call(functions, name, **arguments)
     assert result.failure is failure
     assert error in str(result.observation.error)
 
 
-async def test_a_function_that_forks_answers_once(functions: MakeServer) -> None:
+async def test_a_function_that_forks_answers_once(functions: ExecutionSource) -> None:
     """The child comes back from the function too; it is not heard, nor ever takes a call."""
-    async with functions().session() as session:
+    async with connect(functions, ALLOWED) as session:
         for _ in range(5):
             assert (await session.call("fork", {})).observation.response == 1
             assert (await session.call("add", {"a": 2})).observation.response == 2
@@ -227,12 +231,12 @@ def test_a_file_that_never_loads_ends_by_itself(tmp_path: Path) -> None:
 
 
 async def test_each_session_is_fresh_and_sees_no_variables(
-    functions: MakeServer, monkeypatch: pytest.MonkeyPatch
+    functions: ExecutionSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory, folder and environment are new; only a variable that is named is there."""
     monkeypatch.setenv("SECRET_KEY", "hush")
     for _ in range(2):
-        async with functions().session() as session:
+        async with connect(functions, ALLOWED) as session:
             shown = (await session.call("show", {})).observation.response
             assert shown[:2] == [".", []]
             assert set(shown[2]) - {"LC_CTYPE"} == {"SHELF_TOKEN"}  # Python sets LC_CTYPE
@@ -240,9 +244,9 @@ async def test_each_session_is_fresh_and_sees_no_variables(
             assert (await session.call("count", {})).observation.response == [2, 2]
 
 
-async def test_sets_come_in_the_same_order_each_time(functions: MakeServer) -> None:
+async def test_sets_come_in_the_same_order_each_time(functions: ExecutionSource) -> None:
     """Hashes are seeded alike in every process, or no call over sets could be repeated."""
-    first, second = [await call(functions(), "mixed") for _ in range(2)]
+    first, second = [await call(functions, "mixed") for _ in range(2)]
     assert first == second
 
 
@@ -255,8 +259,9 @@ async def test_a_module_is_loaded_by_its_name(tmp_path: Path) -> None:
     (folder / "tools.py").write_text("from .words import GREETING\ndef greet(): return GREETING")
     for module, file in [("library.tools", "tools.py"), ("library", "__init__.py")]:
         named = FunctionFile(folder / file, module, module)
-        server = Server.of(ApiSource(path=module), named, frozenset({"greet"}))
-        assert (await call(server, "greet")).observation.response == "hello"
+        place = ExecutionSource(ApiSource(path=module), named)
+        result = await call(place, "greet", frozenset({"greet"}))
+        assert result.observation.response == "hello"
 
 
 @pytest.mark.parametrize(
@@ -269,12 +274,12 @@ async def test_a_module_is_loaded_by_its_name(tmp_path: Path) -> None:
     ],
 )
 async def test_a_file_that_cannot_be_loaded_stops_the_run(
-    functions: MakeServer, tmp_path: Path, code: str, error: str
+    functions: ExecutionSource, tmp_path: Path, code: str, error: str
 ) -> None:
     """That is no observation of a call: the message names the file and what is wrong."""
     (tmp_path / "shelf.py").write_text(code)
     with pytest.raises(ToolloomError, match="functions of shelf.py cannot be used") as stopped:
-        async with functions().session():
+        async with connect(functions, ALLOWED):
             pass
     assert error in str(stopped.value)
 
@@ -284,7 +289,7 @@ async def described(path: Path, code: str) -> tuple[dict[str, Api], ImportLog]:
     path.write_text(code)
     ledger = ImportLog(path.name)
     (file,) = function_files(ApiSource(path=str(path)))
-    found = await read_tools(Server.of(ApiSource(path=str(path)), file), ledger)
+    found = await read_tools(ExecutionSource(ApiSource(path=str(path)), file), ledger)
     return {api.source.operation: api for api in found}, ledger
 
 
@@ -408,43 +413,6 @@ def test_a_module_is_found_without_importing_it(
             function_files(ApiSource(path=nothing))
 
 
-class Size(enum.IntEnum):
-    SMALL = 1
-
-
-class Name(str):
-    def __str__(self) -> str:
-        return "overridden"
-
-
-@dataclasses.dataclass
-class Pair:
-    left: Any
-
-
-SCALARS = st.one_of(
-    *(st.none(), st.booleans(), st.integers(), st.text(), st.uuids(), st.decimals(allow_nan=False)),
-    *(st.dates(), st.datetimes(), st.times(), st.timedeltas(), st.just(Size.SMALL)),
-    *(st.builds(Name, st.text()), st.floats(allow_nan=False, allow_infinity=False)),
-)
-RESULTS = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner)
-        | st.tuples(inner)
-        | st.builds(Pair, inner)
-        | st.dictionaries(st.text() | st.integers() | st.dates(), inner)
-    ),
-)
-
-
-@given(RESULTS)
-def test_what_json_can_hold_is_written_and_read_back(value: Any) -> None:
-    """A result is plain JSON: what is read back equals what was sent."""
-    sent = function_server.plain(value)
-    assert json.loads(json.dumps(sent, allow_nan=False)) == sent
-
-
 CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
 
@@ -454,15 +422,6 @@ CIRCLE.append(CIRCLE)
     [float("nan"), float("inf"), b"bytes", {1: object()}, open, pytest.param(CIRCLE, id="circle")],
 )
 def test_what_json_cannot_hold_is_refused(value: Any) -> None:
-    """Nothing is written as text that merely looks like a value; a circle ends at some level."""
+    """Nothing is written as text that merely looks like a value, and a circle ends."""
     with pytest.raises((TypeError, ValueError)):
-        function_server.plain(value)
-
-
-def test_values_of_classes_of_their_own_are_plain() -> None:
-    """A subclass of a plain type is written by its value, not by its own words."""
-    assert function_server.plain([Size.SMALL, Name("Ada"), dt.timedelta(minutes=1)]) == [
-        1,
-        "Ada",
-        60.0,
-    ]
+        function_server.written(value)

@@ -16,11 +16,12 @@ from mcp_types import CallToolResult, TextContent
 from support import shelf
 
 from toolloom.pipeline.apis.execution import mcp
+from toolloom.pipeline.apis.execution.commands import ExecutionSource
 from toolloom.pipeline.apis.execution.mcp import (
     LARGEST,
     McpSession,
     NotOpened,
-    Server,
+    connect,
     kept_open,
     read_tools,
 )
@@ -32,7 +33,7 @@ from toolloom.schemas import ApiSource, Failure, Observation, ToolloomError
 async def test_tools_become_apis() -> None:
     """All pages are read: each tool is an API or a skipped line, its schemas written out."""
     log = ImportLog("shelf")
-    keyed = shelf.server(command=f"{shelf.COMMAND} --key hush")
+    keyed = shelf.place(mcp=f"{shelf.COMMAND} --key hush")
     apis = await read_tools(keyed, log, category="Library")
     report = log.report(imported=len(apis))
     assert [api.name for api in apis] == list(shelf.TOOLS)
@@ -50,7 +51,7 @@ async def test_tools_become_apis() -> None:
 
 async def test_a_list_that_goes_round_in_a_circle_ends() -> None:
     """A cursor that was seen before ends the list, and that is said."""
-    async with shelf.server(command=f"{shelf.COMMAND} --endless").session() as session:
+    async with connect(shelf.place(mcp=f"{shelf.COMMAND} --endless")) as session:
         listing = await session.list_tools()
     assert len(listing.tools) == 11
     assert "circle" in listing.notes[0]
@@ -72,7 +73,7 @@ FAILURES = [
 
 async def test_results_become_observations() -> None:
     """Structured content, JSON in a text, texts, other content by its kind; failures by theirs."""
-    async with shelf.server().session() as session:
+    async with connect(shelf.place()) as session:
         for name, arguments, response in ANSWERS:
             assert await session.call(name, arguments) == Result(Observation(response=response))
         for name, failure, error in FAILURES:
@@ -82,7 +83,7 @@ async def test_results_become_observations() -> None:
 async def test_a_slow_call_ends_at_the_time_limit() -> None:
     """A tool that takes too long is a failure after the limit, not a wait."""
     began = asyncio.get_running_loop().time()
-    async with shelf.server(time_limit=0.5).session() as session:
+    async with connect(shelf.place(time_limit=0.5)) as session:
         result = await session.call("nap", {"seconds": 60})
     assert result.failure is Failure.TIME_LIMIT
     assert result.observation.error == "No answer within 0.5 seconds."
@@ -95,7 +96,7 @@ async def test_a_server_sees_a_fresh_folder_and_no_environment(
     """Neither variables nor files of ours are there, and the folder's path is not told."""
     monkeypatch.setenv("SECRET_KEY", "hush")
     monkeypatch.setenv("CITY", "Bern")
-    async with shelf.server(environment=("CITY",)).session() as session:
+    async with connect(shelf.place(environment=("CITY",))) as session:
         shown = (await session.call("show", {})).observation.response
     assert set(shown.split("\n")) - {"LC_CTYPE"} == {"cwd=.", "CITY"}  # Python sets LC_CTYPE
 
@@ -104,20 +105,20 @@ async def test_prepare_runs_first_in_the_same_folder(tmp_path: Path) -> None:
     """What `prepare` makes is there when the server starts; a script is found by its path."""
     script = tmp_path / "shelve.py"
     script.write_text("open('calls.txt', 'w').write('once twice ')")
-    async with shelf.server(prepare=f"{sys.executable} {script}").session() as session:
+    async with connect(shelf.place(prepare=f"{sys.executable} {script}")) as session:
         assert (await session.call("count", {})).observation.response["file"] == 3
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"command": "no-such-program --key hush"}, "no program `no-such-program`"),
-        ({"command": "'half"}, "cannot be read"),
+        ({"mcp": "no-such-program --key hush"}, "no program `no-such-program`"),
+        ({"mcp": "'half"}, "cannot be read"),
         ({"prepare": f"{sys.executable} -c 'raise SystemExit(\"no flour\")'"}, "no flour"),
-        ({"command": f"{shelf.COMMAND} --broken hush"}, "the shelf has no books"),
-        ({"command": f"{shelf.COMMAND} --strange hush"}, "in no known way: "),
+        ({"mcp": f"{shelf.COMMAND} --broken hush"}, "the shelf has no books"),
+        ({"mcp": f"{shelf.COMMAND} --strange hush"}, "in no known way: "),
         ({"environment": ("NOT_SET_ANYWHERE",)}, "NOT_SET_ANYWHERE, which is not set"),
-        ({"command": "http://ada:hush@127.0.0.1:9/mcp?key=hush"}, "cannot be used"),
+        ({"mcp": "http://ada:hush@127.0.0.1:9/mcp?key=hush"}, "cannot be used"),
     ],
 )
 async def test_a_server_that_cannot_be_used_is_an_error_that_says_why(
@@ -125,7 +126,7 @@ async def test_a_server_that_cannot_be_used_is_an_error_that_says_why(
 ) -> None:
     """One line names the source and the reason, and none of the command's arguments."""
     with pytest.raises(ToolloomError) as error:
-        async with shelf.server(**changes).session():
+        async with connect(shelf.place(**changes)):
             pass
     assert "shelf" in str(error.value) and reason in str(error.value)
     assert "hush" not in str(error.value) and "pydantic" not in str(error.value)
@@ -148,14 +149,14 @@ async def test_what_is_no_server_is_told_in_bounded_time(
     monkeypatch.setattr(mcp, "START", 1.0)
     async with asyncio.timeout(60):
         with pytest.raises(ToolloomError, match=reason):
-            async with shelf.server(command=command, time_limit=1).session():
+            async with connect(shelf.place(mcp=command, time_limit=1)):
                 pass
 
 
 def test_an_answer_beyond_all_bounds_is_refused() -> None:
     """Over HTTP the length of an answer is bounded here, before it reaches the cache."""
     content = [TextContent(type="text", text="x" * LARGEST)]
-    result = McpSession(shelf.server())._read(CallToolResult(content=content))
+    result = McpSession(shelf.place())._read(CallToolResult(content=content))
     assert result.failure is Failure.PROTOCOL_ERROR
     assert "longer than" in str(result.observation.error)
 
@@ -167,7 +168,8 @@ async def test_an_address_is_reached_over_http() -> None:
     try:
         assert running.stdout and running.stdout.readline() == "a stray line\n"
         port = int(running.stdout.readline())
-        async with Server(f"http://127.0.0.1:{port}/mcp", time_limit=5).session() as session:
+        at = ExecutionSource(ApiSource(mcp=f"http://127.0.0.1:{port}/mcp", time_limit=5))
+        async with connect(at) as session:
             assert len((await session.list_tools()).tools) == 11
             assert (await session.call("add", {"a": 1, "b": 1})).observation.response == {"sum": 2}
             assert (await session.call("fail", {})).failure is Failure.TOOL_ERROR
@@ -181,7 +183,8 @@ async def test_an_address_is_reached_over_http() -> None:
 async def test_a_published_server_works() -> None:
     """A server as users install it: found beside our Python, its failures as errors."""
     clocks = {"source_timezone": "Asia/Tokyo", "target_timezone": "Asia/Kolkata", "time": "09:00"}
-    async with Server("mcp-server-time --local-timezone UTC", "time").session() as session:
+    clock = ApiSource(mcp="mcp-server-time --local-timezone UTC", name="time")
+    async with connect(ExecutionSource(clock)) as session:
         right = await session.call("convert_time", clocks)
         wrong = await session.call("convert_time", {**clocks, "source_timezone": "Mars/Olympus"})
     assert right.observation.response["time_difference"] == "-3.5h"
@@ -192,7 +195,7 @@ async def test_a_cancelled_call_leaves_nothing() -> None:
     """Stopping a run in the middle of a call ends the server too."""
 
     async def nap() -> None:
-        async with shelf.server().session() as session:
+        async with connect(shelf.place()) as session:
             started.set()
             await session.call("nap", {"seconds": 60})
 
@@ -213,8 +216,8 @@ def test_the_library_keeps_off_the_terminal() -> None:
 
 def test_a_recipe_names_a_server() -> None:
     """Its program or host is its name by default; records never hold arguments or secrets."""
-    assert Server("/opt/tools/clock --key hush").reference == "clock"
-    address = Server.of(ApiSource(mcp="https://ada:pw@clock.example:8443/mcp?key=hush"))
+    assert ExecutionSource(ApiSource(mcp="/opt/tools/clock --key hush")).reference == "clock"
+    address = ExecutionSource(ApiSource(mcp="https://ada:pw@clock.example:8443/mcp?key=hush"))
     assert (address.name, address.reference) == ("clock.example", "https://clock.example:8443/mcp")
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.json_values import json_values
 
 from toolloom.pipeline.apis.execution.results import (
+    CUT,
     Result,
+    beginning,
+    compress,
     failed,
     portable,
     read_tool_result,
     says_error,
+    tokens,
 )
-from toolloom.schemas import Failure, Observation, canonical
+from toolloom.pipeline.checks.schema import fits
+from toolloom.schemas import Failure, JsonObject, Observation, canonical
 
 ERRORS = [
     "Error: the shelf is empty",
@@ -73,8 +78,8 @@ def test_the_working_folder_is_a_dot() -> None:
     """Results name no temporary folder, in whatever value, key or error it stands; an error has at
     most 2,000 characters."""
     result = Result(Observation(response={"/tmp/w/a": ["in /tmp/w", 1]}))
-    assert portable(result, Path("/tmp/w")).observation.response == {"./a": ["in .", 1]}
-    error = portable(failed(Failure.TOOL_ERROR, "no /tmp/w/x" * 900), Path("/tmp/w"))
+    assert portable(result, {"/tmp/w": "."}).observation.response == {"./a": ["in .", 1]}
+    error = portable(failed(Failure.TOOL_ERROR, "no /tmp/w/x" * 900), {"/tmp/w": "."})
     assert error.observation.error == ("no ./x" * 900)[:2_000]
 
 
@@ -87,7 +92,7 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_every_response_can_be_written(value: Any) -> None:
     """Whatever a server sends is, once portable, JSON in UTF-8."""
-    seen = portable(Result(Observation(response=value)), None).observation.response
+    seen = portable(Result(Observation(response=value)), {}).observation.response
     assert json.loads(canonical(seen).encode().decode()) == seen
 
 
@@ -96,5 +101,129 @@ def test_bottomless_responses_are_cut() -> None:
     deep: Any = "bottom"
     for _ in range(1_000):
         deep = [deep]
-    seen = portable(Result(Observation(response=deep)), None).observation
+    seen = portable(Result(Observation(response=deep)), {}).observation
     assert Observation.model_validate_json(seen.model_dump_json()) == seen
+
+
+# -- Shortening
+
+
+TEXT: JsonObject = {"type": "string"}
+LONG = "a sentence that goes on for a while " * 20
+
+
+def of(required: tuple[str, ...] = (), **fields: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": fields, "required": [*required]}
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+values = json_values(scalars, size=10, most=60)
+
+
+@st.composite
+def described(draw: st.DrawFn, depth: int = 0) -> tuple[JsonObject, Any]:
+    """A schema and a value that fits it."""
+    kind = draw(st.sampled_from(["text", "number", "object", "list", "either", "enum"]))
+    if kind == "enum":
+        chosen = draw(st.sampled_from(["short", "quite a bit longer than that " * 4]))
+        return {"enum": [chosen, None]}, chosen
+    if kind == "text" or (depth > 3 and kind != "number"):
+        low = draw(st.sampled_from([0, 3, 90]))
+        size = draw(st.integers(low, 200))
+        return {"type": "string", "minLength": low}, "é" * size
+    if kind == "number":
+        return {"type": "integer"}, draw(st.integers())
+    if kind == "either":
+        schema, value = draw(described(depth + 1))
+        return {"anyOf": [{"type": "null"}, {"const": "x"}, schema]}, value
+    if kind == "list":
+        schema, value = draw(described(depth + 1))
+        count = draw(st.integers(0, 12 if depth else 60))
+        low = draw(st.integers(0, min(count, 8)))
+        return {"type": "array", "items": schema, "minItems": low}, [value] * count
+    names = draw(
+        st.lists(st.sampled_from(["id", "name", "body", "meta", "rows", "x"]), unique=True)
+    )
+    parts = {name: draw(described(depth + 1)) for name in names}
+    required = [name for name in names if draw(st.booleans())]
+    extra = {} if draw(st.booleans()) else {"undocumented": "y" * draw(st.integers(0, 300))}
+    schema = {
+        "type": "object",
+        "properties": {name: part[0] for name, part in parts.items()},
+        "required": required,
+        "additionalProperties": bool(extra),
+        "minProperties": draw(st.integers(0, len(names))),
+    }
+    return schema, {**{name: part[1] for name, part in parts.items()}, **extra}
+
+
+@settings(deadline=None)
+@given(values, st.none() | st.dictionaries(st.text(max_size=9), values), st.integers(1, 60))
+@example({"a": [[[LONG]]]}, {"properties": 3, "required": {"a": 1}, "allOf": [[]]}, 5)
+@example("\ud800" * 50, None, 1)  # which JSON writes as several characters
+@example('"' * 200, None, 30)
+@example([LONG], {"items": [1], "anyOf": {"a": 2}, "minItems": "many"}, 3)
+def test_what_is_kept_is_never_too_long(value: Any, schema: JsonObject | None, limit: int) -> None:
+    """Whatever the value and the schema, and nothing is raised or changed in place."""
+    before = repr(value)
+    kept, whole = compress(value, schema, limit)
+    assert tokens(kept) <= limit
+    assert repr(value) == before
+    assert (kept == value and whole is None) or whole == tokens(value) > limit
+
+
+@settings(deadline=None)
+@given(described(), st.integers(4, 80))
+def test_what_is_kept_fits_its_schema(pair: tuple[JsonObject, Any], limit: int) -> None:
+    """Unless it is the beginning of the JSON, as text, because nothing else was short enough."""
+    schema, value = pair
+    assert fits(schema, value)
+    kept, whole = compress(value, schema, limit)
+    assert whole is None or isinstance(kept, str) or fits(schema, kept)
+    assert compress(value, schema, limit) == (kept, whole)
+
+
+def test_required_fields_stay() -> None:
+    """They are shortened where that is allowed."""
+    schema = of(("text", "code"), text=TEXT, code={"enum": ["x" * 90]})
+    kept, _ = compress({"text": LONG, "code": "x" * 90}, schema, 60)
+    assert set(kept) == {"text", "code"}
+    assert kept["code"] == "x" * 90
+    assert kept["text"].endswith(CUT)
+    assert LONG.startswith(kept["text"][:-1])
+
+
+def test_lists_keep_their_first_items() -> None:
+    """But as many as the schema asks for."""
+    kept, _ = compress({"rows": list(range(1000))}, None, 20)
+    assert kept == {"rows": list(range(20))}
+    schema = of(("rows",), rows={"type": "array", "items": {}, "minItems": 30})
+    assert len(compress({"rows": list(range(1000))}, schema, 60)[0]["rows"]) == 50
+    assert isinstance(compress({"rows": list(range(1000))}, schema, 20)[0], str)
+
+
+def test_at_the_very_end_the_beginning_is_kept() -> None:
+    """As in the paper: what cannot be shortened by its schema is cut as text."""
+    kept, whole = compress([1000000 + n for n in range(5)] * 9, {"minItems": 45}, 10)
+    assert whole == 91
+    assert isinstance(kept, str)
+    assert kept.startswith("[1000000,1000001")
+    assert compress("no\n" * 900, None, 10)[0].startswith("no\nno")
+    assert beginning("short", 30) == "short"
+
+
+def test_endless_depth_is_no_trouble() -> None:
+    """Nor is what is no JSON at all."""
+    deep: Any = "end"
+    for _ in range(100_000):
+        deep = [deep]
+    assert tokens(compress(deep, None, 8)[0]) <= 8
+    assert tokens(compress({"a": {1, 2}, "b": LONG}, None, 8)[0]) <= 8
+
+
+def test_a_huge_response_takes_no_time() -> None:
+    """A hundred thousand rows come down to a few."""
+    rows = [{"id": n, "name": f"row {n}", "about": LONG[:90]} for n in range(50_000)]
+    kept, whole = compress({"rows": rows}, of(rows={"type": "array", "items": of()}), 1024)
+    assert whole is not None and whole > 1_000_000
+    assert kept["rows"][0]["id"] == 0
