@@ -19,22 +19,21 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 from toolloom.llm.cache import lose
-from toolloom.llm.client import NOTHING, ONE_REQUEST, Client, Shared
-from toolloom.llm.faults import Garbled, Trouble, fault
+from toolloom.llm.client import NOTHING, ONE_REQUEST, Client
 from toolloom.llm.limits import Try
-from toolloom.llm.log import WORK, Work, note
-from toolloom.llm.messages import IN_BATCH, Reply, decode
-from toolloom.schemas import EndpointDown, EndpointError, JsonObject, RequestRefused, Usage
+from toolloom.llm.messages import IN_BATCH, WORK, Garbled, Reply, Trouble, Work, decode, fault, note
+from toolloom.schemas import EndpointError, JsonObject, RequestRefused, Usage
 
 if TYPE_CHECKING:
     import openai
     from openai.types import Batch
+
+    from toolloom.llm.model import Gateway
 
 T = TypeVar("T")
 
@@ -45,7 +44,6 @@ ABSENT = frozenset({404, 405, 410, 501})
 FULL = "token_limit_exceeded"
 LABEL = "toolloom"  # of the metadata that holds a batch's own name
 MOST_LINES, MOST_BYTES = 50_000, 200_000_000
-COMMITTED_AT_ONCE = 256  # results in one transaction
 TRANSFER_SECONDS = 3600.0  # for a file of 200 MB
 SLOWER = 1.5
 
@@ -103,14 +101,14 @@ class Batcher:
     def __init__(
         self,
         client: Client,
-        shared: Shared,
+        gateway: Gateway,
         commit: Callable[[str, str, Try], Awaitable[tuple[Reply, Usage]]],
         tries: int,
         pace: Pace,
     ) -> None:
         """`commit(key, raw, try)` keeps a success and reads it; it raises Garbled if it is none."""
-        self._client, self._shared, self._commit = client, shared, commit
-        self._cache, self._budget = shared.cache, shared.budget
+        self._client, self._gateway, self._commit = client, gateway, commit
+        self._cache, self._budget = gateway.cache, gateway.budget
         self._tries, self._pace = tries, pace
         self._items: dict[str, BatchRequest] = {}  # all that is waited for
         self._gathered: dict[str, BatchRequest] = {}  # on the way into a batch
@@ -154,7 +152,7 @@ class Batcher:
         request = {"custom_id": key, "method": "POST", "url": URL, "body": body}
         line, last = json.dumps(request).encode() + b"\n", self._sent.get(key, first)
         item = self._items[key] = BatchRequest(line, "response_format" in body, last)
-        caller, answers = self._client.caller, self._answers
+        answers = self._answers
         try:
             while True:
                 if key not in self._sent:
@@ -163,20 +161,11 @@ class Batcher:
                     return await item.answer
                 except Trouble as error:
                     number = item.last.number + (error.kind != 429)
-                    if number <= self._tries:
-                        item.last, item.answer = replace(item.last, number=number), asyncio.Future()
-                        self._shared.stats.retried()
-                        continue
-                    tried = f"{error} (tried {item.last.number}x)"
-                    if isinstance(error, Garbled) or self._answers > answers:
-                        raise RequestRefused(
-                            f"{caller.address} fails on this request: {tried}.",
-                            getattr(error, "raw", ""),
-                        ) from error
-                    raise EndpointDown(
-                        f"{caller.address} does not serve {caller.model!r} in batches: {tried}. "
-                        "What was answered is kept: run the same command again to go on."
-                    ) from error
+                    if number > self._tries:
+                        others = self._answers > answers
+                        raise self._client.given_up(error, item.last.number, others) from error
+                item.last, item.answer = replace(item.last, number=number), asyncio.Future()
+                self._gateway.stats.retries += 1
         finally:
             del self._items[key]
 
@@ -207,7 +196,7 @@ class Batcher:
         if row.name in self._batches:
             return
         for key, one in row.tries.items():
-            if lines is None and row.state != GATHERED and one.run == self._shared.run:
+            if lines is None and row.state != GATHERED and one.run == self._gateway.run:
                 self._budget.resume()  # it is in what the run has spent
                 self._reserved[key] = one.most
         self._sent.update(row.tries)
@@ -235,7 +224,7 @@ class Batcher:
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self._taken_up = False  # who asks again shall find the batch
             for key in row.tries:
-                self._fail(key, error, NOTHING)
+                self._settle(key, NOTHING, error)
             return
         finally:
             del self._batches[row.name]
@@ -247,15 +236,18 @@ class Batcher:
             used[key] = row.tries[key].most if unclear else ONE_REQUEST if sent else NOTHING
         await self._forget(row, used)
         for key, wrong in failed.items():
-            self._fail(key, wrong, used[key])
+            self._settle(key, used[key], wrong)
 
-    def _fail(self, key: str, error: Exception, used: Usage) -> None:
-        """Book a try that failed, and tell who waits for it."""
+    def _settle(self, key: str, used: Usage, came: Reply | Exception) -> None:
+        """Book a try, and hand out what came of it to who waits for it by now."""
         self._sent.pop(key, None)
         if (most := self._reserved.pop(key, None)) is not None:
             self._budget.settle(most, used)
         if (item := self._items.get(key)) and not item.answer.done():
-            item.answer.set_exception(error)
+            if isinstance(came, Exception):
+                item.answer.set_exception(came)
+            else:
+                item.answer.set_result(came)
 
     async def _make(self, row: BatchRow, lines: Iterable[bytes]) -> BatchRow:
         """Upload a file and make a batch of it, once, also if the endpoint's answer is lost."""
@@ -328,59 +320,51 @@ class Batcher:
     async def _results(self, row: BatchRow, batch: Batch) -> dict[str, Exception]:
         """Commit all successes of a batch that has ended; what failed, and why."""
         if batch.status.lower() == "failed":  # it was not begun at all
-            errors = (batch.errors.data if batch.errors else None) or []
-            words = "; ".join(str(error.message or error.code) for error in errors)
-            words = self._client.caller.scrub(words or "no reason given")
-            if not any(error.code == FULL for error in errors):
-                raise NotTaken(
-                    f"{self._client.caller.address} does not take the batch {batch.id}: {words}. "
-                    "What was answered is kept: run the same command again to go on, or set "
-                    "`mode: direct`."
-                )
-            note(logging.INFO, "batch", f"Waiting for room: {words}", batch=batch.id)
-            # Unless others of ours are in there, even this one is too large. Those that wait for
-            # room as well are not: two halves would else keep each other from becoming smaller.
-            alone = not self._open
-            await asyncio.sleep(self._pace.longest_poll)
-            if alone:
-                self._most = max(1, len(row.tries) // 2)
-            tried = alone and len(row.tries) == 1
-            return dict.fromkeys(row.tries, Trouble(words, "timeout" if tried else 429))
+            return dict.fromkeys(row.tries, await self._not_begun(row, batch))
         missing = Gone(f"batch {batch.id} is {batch.status} without its answer", "timeout")
         failed: dict[str, Exception] = dict.fromkeys(row.tries, missing)
-
-        async def keep(key: str, status: int | None, text: str) -> None:
-            """Commit a success, and hand it out."""
-            caller = self._client.caller
-            if status is None:
-                failed[key] = Trouble(caller.scrub(text), "timeout")
-            elif not 200 <= status < 300:
-                item = self._items.get(key)
-                formatted = item is not None and item.formatted
-                failed[key] = fault(status, {}, text, caller, formatted)
-            else:
-                try:
-                    reply, used = await self._commit(key, caller.clean(text), row.tries[key])
-                except Garbled as error:
-                    failed[key] = error
-                    return
-                failed.pop(key, None)
-                self._answers += 1
-                self._sent.pop(key, None)
-                if (most := self._reserved.pop(key, None)) is not None:
-                    self._budget.settle(most, used)
-                # Looked up only now: who came while it was committed waits for it too.
-                if (item := self._items.get(key)) and not item.answer.done():
-                    item.answer.set_result(reply)
-
+        caller = self._client.caller
         for file in filter(None, (batch.output_file_id, batch.error_file_id)):
             with TemporaryFile() as content:
-                await self._call(partial(_download, file=file, into=content), TRANSFER_SECONDS)
-                content.seek(0)
-                told = (one for one in outcomes(content) if one[0] in failed)
-                while some := list(islice(told, COMMITTED_AT_ONCE)):
-                    await asyncio.gather(*(keep(*one) for one in some))
+                download = partial(_download, file=file, into=content)
+                await self._call(download, TRANSFER_SECONDS)
+                for key, status, text in outcomes(content):
+                    if key not in failed:
+                        continue
+                    if status is None:
+                        failed[key] = Trouble(caller.scrub(text), "timeout")
+                    elif not 200 <= status < 300:
+                        formatted = key in self._items and self._items[key].formatted
+                        failed[key] = fault(status, {}, text, caller, formatted)
+                    else:
+                        try:
+                            kept = await self._commit(key, caller.clean(text), row.tries[key])
+                        except Garbled as error:
+                            failed[key] = error
+                            continue
+                        del failed[key]
+                        self._answers += 1
+                        self._settle(key, kept[1], kept[0])
         return failed
+
+    async def _not_begun(self, row: BatchRow, batch: Batch) -> Trouble:
+        """Why a batch waits for room, after a while. Raises NotTaken if it does not."""
+        errors = (batch.errors.data if batch.errors else None) or []
+        words = "; ".join(str(error.message or error.code) for error in errors)
+        words = self._client.caller.scrub(words or "no reason given")
+        if not any(error.code == FULL for error in errors):
+            raise NotTaken(
+                f"{self._client.caller.address} does not take the batch {batch.id}: {words}. What "
+                "was answered is kept: run the same command again to go on, or set `mode: direct`."
+            )
+        note(logging.INFO, "batch", f"Waiting for room: {words}", batch=batch.id)
+        # Unless others of ours are in there, even this one is too large. Those that wait for room
+        # as well are not: two halves would else keep each other from becoming smaller.
+        alone = not self._open
+        await asyncio.sleep(self._pace.longest_poll)
+        if alone:
+            self._most = max(1, len(row.tries) // 2)
+        return Trouble(words, "timeout" if alone and len(row.tries) == 1 else 429)
 
     async def _call(
         self, act: Callable[[openai.AsyncOpenAI], Awaitable[T]], seconds: float = 0.0
@@ -463,6 +447,7 @@ async def _download(sdk: openai.AsyncOpenAI, file: str, into: IO[bytes]) -> None
     async with sdk.files.with_streaming_response.content(file) as response:
         async for some in response.iter_bytes():
             into.write(some)
+    into.seek(0)
 
 
 def outcomes(lines: Iterable[bytes]) -> Iterator[tuple[str, int | None, str]]:

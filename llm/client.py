@@ -1,5 +1,4 @@
-"""The client of one endpoint: one try over HTTP, its turn, and the loop that tries again; and what
-all clients of a run share.
+"""The client of one endpoint: one try over HTTP, its turn, and the loop that tries again.
 
 Requests go through the HTTP client that the OpenAI SDK brings (httpx2 over aiohttp). The SDK's own
 `post` of the same bytes takes twice the CPU (docs/dependencies.md) and half a second to import, so
@@ -15,32 +14,23 @@ import logging
 import os
 import random
 import time
-from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, fields
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import tenacity
 
-from toolloom.llm.cache import Cache, Entry
-from toolloom.llm.faults import Garbled, Trouble, fault
-from toolloom.llm.limits import FREE, ConcurrencyLimit, Quota, Spending, usage_of
-from toolloom.llm.local import LocalServer
-from toolloom.llm.log import WORK, note
-from toolloom.llm.messages import CHAT, EMBEDDINGS, Caller
+from toolloom.llm.limits import usage_of
+from toolloom.llm.messages import CHAT, Caller, Garbled, Trouble, fault, note
 from toolloom.schemas import (
-    Budget,
     Endpoint,
     EndpointDenied,
     EndpointDown,
     EndpointError,
     JsonObject,
     ModelMissing,
-    Price,
     RequestRefused,
     Usage,
 )
@@ -50,12 +40,13 @@ if TYPE_CHECKING:
     import httpx2
     import openai
 
+    from toolloom.llm.model import Gateway
+
 T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 MODELS_SECONDS = 3.0
 CONNECTIONS = 2048
-BESIDE_BATCHES = 32  # requests at once that cannot wait for a batch
 FIRST_WAIT, LONGEST_WAIT = 0.25, 30.0  # seconds between two tries: twice as long each time
 FIRST_CONTACT = 5  # tries of an address that never answered anything
 CANARIES, CANARY_SECONDS = 3, 20.0  # small requests sent before a run is stopped, for all of them
@@ -65,17 +56,10 @@ ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PRO
 NOTHING, ONE_REQUEST = Usage(), Usage(requests=1)
 
 
-@dataclass(slots=True)
-class Turn:
-    """One try, while it is under way; who sends it says what its answer used."""
-
-    used: Usage = ONE_REQUEST
-
-
 class Client:
-    """Sends to one path of an endpoint. What it shares with other clients it is handed."""
+    """Sends to one path of an endpoint, within the limits and the budget of its gateway."""
 
-    def __init__(self, endpoint: Endpoint, base_url: str, path: str, shared: Shared) -> None:
+    def __init__(self, endpoint: Endpoint, base_url: str, path: str, gateway: Gateway) -> None:
         """Raises EndpointDenied if there is no key; sends nothing yet."""
         self.caller = Caller(
             address=public(endpoint.base_url if endpoint.named else base_url),
@@ -87,9 +71,9 @@ class Client:
         self._retry = endpoint.retry
         self._timeout = endpoint.timeout
         self._base_url = base_url
-        self._shared, self._budget = shared, shared.budget
-        self._places, self._quota = shared.limits(endpoint)
-        self._price = shared.price(endpoint)
+        self._gateway, self._budget = gateway, gateway.budget
+        self._places, self._quota = gateway.limits(endpoint)
+        self._price = gateway.price(endpoint)
         self._reached = False  # whether the address ever answered anything
         self._failures = 0  # in a row, since the last answer
         self._http, self._request = self._open()
@@ -106,13 +90,12 @@ class Client:
             trust_env=not is_loopback(self._base_url),  # a proxy would look for 127.0.0.1 at home
             follow_redirects=True,
         )
-        account = {header: os.environ.get(variable) for header, variable in ACCOUNT.items()}
         headers = {
             "Authorization": f"Bearer {self.caller.key}",
             "Accept": "application/json",
             "Content-Type": "application/json",
             "User-Agent": "toolloom",
-            **{header: name for header, name in account.items() if name},
+            **{h: os.environ[name] for h, name in ACCOUNT.items() if os.environ.get(name)},
         }
         request = partial(
             httpx2.Request,
@@ -126,50 +109,61 @@ class Client:
     async def close(self) -> None:
         await self._http.aclose()
 
-    @asynccontextmanager
-    async def turn(self, most: Usage, tokens: int) -> AsyncIterator[Turn]:
-        """Room in the budget for the most that a try can use, and a place for a request of about so
-        many tokens. Of a try that fails it is booked here what it used, or may have.
+    async def ask(
+        self,
+        content: bytes,
+        most: Usage,
+        tokens: int,
+        keep: Callable[[str, int], Awaitable[tuple[T, Usage]]],
+        key: str = "",
+        formatted: bool = False,
+    ) -> T:
+        """Send a request of about so many tokens, each try within the budget for the most that it
+        can use, until it is answered.
 
-        Raises BudgetReached.
+        `keep(raw, number)` commits the answer to the try of that number, and says what it used; it
+        raises Garbled if it is none. `formatted`: whether there is a response_format in it, which
+        may be refused. Raises what `tried` raises, and BudgetReached.
         """
-        await self._budget.reserve(most)
-        turn, used = Turn(), NOTHING
-        try:
-            share = await self._quota.enter(tokens, self._places)
-            began, task = time.monotonic(), asyncio.current_task()
-            self._shared.sending.add(task)
-            used = ONE_REQUEST
+
+        async def once(number: int) -> T:
+            await self._budget.reserve(most)
+            used = NOTHING
             try:
-                yield turn
-                used = turn.used
-                self._places.answered()
-                self._failures = 0
-            except Trouble as trouble:
-                trouble.seconds = time.monotonic() - began
-                if trouble.kind in (429, 503, "timeout"):
-                    self._places.refused(began, trouble.pause or 0.0)
-                if trouble.kind != 429:
-                    self._failures += 1
-                if not isinstance(trouble.kind, int):  # nobody knows: it may have been answered
-                    used = most
-                await self._shared.lose(used)
-                raise
-            except RequestRefused:
-                await self._shared.lose(used)
-                raise
+                share = await self._quota.enter(tokens, self._places)
+                began, task, used = time.monotonic(), asyncio.current_task(), ONE_REQUEST
+                took = 0
+                self._gateway.sending.add(task)
+                try:
+                    result, used = await keep(await self._post(content, formatted), number)
+                    took = used.tokens
+                    self._places.answered()
+                    self._failures = 0
+                    return result
+                except Trouble as trouble:
+                    trouble.seconds = time.monotonic() - began
+                    if trouble.kind in (429, 503, "timeout"):
+                        self._places.refused(began, trouble.pause or 0.0)
+                    if trouble.kind != 429:
+                        self._failures += 1
+                    if not isinstance(trouble.kind, int):  # nobody knows: it may be answered
+                        used = most
+                    await self._gateway.lose(used)
+                    raise
+                except RequestRefused:
+                    await self._gateway.lose(used)
+                    raise
+                finally:
+                    self._gateway.sending.discard(task)
+                    self._quota.used(share, took)
+                    self._places.leave()
             finally:
-                self._shared.sending.discard(task)
-                self._quota.used(share, turn.used.tokens)
-                self._places.leave()
-        finally:
-            self._budget.settle(most, used)
+                self._budget.settle(most, used)
 
-    async def post(self, content: bytes, formatted: bool = False) -> str:
-        """The body of a success, sent once. Raises what anything else amounts to.
+        return await self.tried(once, key)
 
-        `formatted`: whether there is a response_format in it, which may be refused.
-        """
+    async def _post(self, content: bytes, formatted: bool = False) -> str:
+        """The body of a success, sent once. Raises what anything else amounts to."""
         response = await self._answered(self._http.send(self._request(content=content)))
         if response.status_code >= 400:
             raise self._refusal(response, formatted)
@@ -184,7 +178,7 @@ class Client:
         """
         import openai
 
-        async def once() -> T:
+        async def acted() -> T:
             try:
                 return await act(self._sdk)
             except openai.APIStatusError as error:
@@ -192,11 +186,7 @@ class Client:
             except openai.APIError as error:
                 raise self._no_answer(error) from error
 
-        async with self.patiently() as attempts:
-            async for attempt in attempts:
-                with attempt:
-                    return await self._answered(once(), seconds)
-        raise AssertionError("the last failure is raised")
+        return await self.tried(lambda number: self._answered(acted(), seconds))
 
     @cached_property
     def _sdk(self) -> openai.AsyncOpenAI:
@@ -210,14 +200,8 @@ class Client:
             http_client=self._http,
         )
 
-    @asynccontextmanager
-    async def patiently(self, key: str = "") -> AsyncIterator[tenacity.AsyncRetrying]:
-        """The tries of one request, by the endpoint's policy; the last failure says what it means.
-
-            async with client.patiently(key) as attempts:
-                async for attempt in attempts:
-                    with attempt:
-                        ...
+    async def tried(self, once: Callable[[int], Awaitable[T]], key: str = "") -> T:
+        """What `once` gives, which is told the number of the try, by the endpoint's policy.
 
         Raises EndpointDown; RequestRefused where the endpoint answers other requests.
         """
@@ -225,8 +209,8 @@ class Client:
 
         def enough(state: tenacity.RetryCallState) -> bool:
             """Whether its tries or its patience are used up; waiting for a place costs none."""
-            nonlocal seconds, failed, made
-            error, made, most = _error(state), state.attempt_number, self._retry.tries
+            nonlocal seconds, failed
+            error, most = _error(state), self._retry.tries
             failed += error.kind != 429  # that is no failure: it shall come later
             if error.kind == "connection" and not self._reached:
                 most = min(most, FIRST_CONTACT)
@@ -240,43 +224,52 @@ class Client:
             """
             if (pause := _error(state).pause) is not None:
                 return pause + random.uniform(0, 0.1)
-            doublings = min(state.attempt_number - 1, self._failures, 30)
+            doublings = min(made - 1, self._failures, 30)
             return min(LONGEST_WAIT, FIRST_WAIT * 2.0**doublings) * random.uniform(0.75, 1.25)
 
         def before_sleep(state: tenacity.RetryCallState) -> None:
             nonlocal seconds
-            self._shared.stats.retried()
+            self._gateway.stats.retries += 1
             seconds += state.upcoming_sleep
-            pause, number = round(state.upcoming_sleep, 3), state.attempt_number
+            pause = round(state.upcoming_sleep, 3)
             message = f"{_error(state)}; again in {pause:g} s"
-            note(logging.INFO, "retry", message, request=key[:12], tries=number, wait=pause)
+            note(logging.INFO, "retry", message, request=key[:12], tries=made, wait=pause)
+
+        async def counted() -> T:
+            nonlocal made
+            made += 1
+            return await once(made)
 
         try:
-            yield tenacity.AsyncRetrying(
+            return await tenacity.AsyncRetrying(
                 retry=tenacity.retry_if_exception_type(Trouble),
                 stop=enough,
                 wait=wait,
                 before_sleep=before_sleep,
                 sleep=asyncio.sleep,
                 reraise=True,
-            )
+            )(counted)
         except Trouble as error:
-            tried = f"{error} (tried {'once' if made == 1 else f'{made} times'})"
-            garbled = isinstance(error, Garbled)
-            if await self._answers_others():
-                raise RequestRefused(
-                    f"{self.caller.address} fails on this request, while it answers another: "
-                    f"{tried}.",
-                    error.raw if isinstance(error, Garbled) else "",
-                ) from error
-            wrong = "does not answer as an OpenAI-compatible endpoint"
-            what = wrong if garbled else f"does not serve {self.caller.model!r}"
-            raise EndpointDown(
-                f"{self.caller.address} {what}: {tried}. Check that the server runs; what it "
-                "answered so far is kept: run the same command again to go on."
-            ) from error
+            raise self.given_up(error, made, await self._answers_others()) from error
         except ModelMissing as error:
             raise ModelMissing(f"{error} {await self._offered()}") from error
+
+    def given_up(self, error: Trouble, made: int, others: bool) -> Exception:
+        """What all tries of a request amount to; `others`: whether others are answered."""
+        at, tried = (
+            self.caller.address,
+            f"{error} (tried {'once' if made == 1 else f'{made} times'})",
+        )
+        raw = error.raw if isinstance(error, Garbled) else None
+        if others:
+            words = f"{at} fails on this request, while it answers another: {tried}."
+            return RequestRefused(words, raw or "")
+        wrong = "does not answer as an OpenAI-compatible endpoint"
+        what = f"does not serve {self.caller.model!r}" if raw is None else wrong
+        return EndpointDown(
+            f"{at} {what}: {tried}. Check that the server runs; what it answered so far is kept: "
+            "run the same command again to go on."
+        )
 
     async def _answers_others(self) -> bool:
         """Whether an endpoint that failed on one request answers others.
@@ -296,14 +289,13 @@ class Client:
                 for _ in range(CANARIES):  # each waits for no limit but the budget
                     await self._budget.reserve(most)
                     try:
-                        raw = await self.post(content)
-                        if ('"choices"' if chat else '"data"') in raw:
+                        if ('"choices"' if chat else '"data"') in await self._post(content):
                             return True
                     except (Trouble, EndpointError, RequestRefused):
                         continue
                     finally:
                         self._budget.settle(most, most)
-                        await self._shared.lose(most)
+                        await self._gateway.lose(most)
         return False
 
     async def _offered(self) -> str:
@@ -346,146 +338,6 @@ class Client:
         self._reached = True
         body = response.content.decode("utf-8", "replace")
         return fault(response.status_code, response.headers, body, self.caller, formatted)
-
-
-@dataclass
-class Stats:
-    """What this process really asked and paid for.
-
-    Answers from the cache count as `cached`, among them each text whose embedding was there;
-    `embedded` are the texts whose embedding was not.
-    """
-
-    asked: int = 0
-    cached: int = 0
-    embedded: int = 0
-    retries: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
-
-    def retried(self) -> None:
-        self.retries += 1
-
-    def add(self, other: Stats) -> None:
-        """Count what another process asked and paid for."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
-
-    def book(self, used: Usage) -> None:
-        self.prompt_tokens += used.prompt_tokens
-        self.cached_tokens += used.cached_tokens
-        self.completion_tokens += used.completion_tokens
-        self.cost += used.cost
-
-
-class Shared:
-    """What all models of a run share: its cache, budget, limits and connections.
-
-    `in_flight` are requests under way by their key, and batches of texts by the keys of those.
-    """
-
-    def __init__(
-        self, cache: str | Path, prices: Mapping[str, Price], budget: Budget, run: str
-    ) -> None:
-        """Raises StoreError."""
-        self.cache = Cache(cache)
-        self.budget = Spending(budget)
-        self.run = run
-        self.stats = Stats()
-        self.in_flight: dict[str, asyncio.Task[Any]] = {}
-        self.sending: set[asyncio.Task[Any] | None] = set()  # somebody has to pay for an answer
-        self.opened = AsyncExitStack()
-        self._prices = dict(prices)
-        self._places: dict[tuple[str, str], ConcurrencyLimit] = {}  # by address and key
-        self._quotas: dict[tuple[str, str, str], Quota] = {}  # and by model
-        self._clients: dict[tuple[Endpoint, str], Client] = {}
-        self._served: dict[tuple[str, str], str] = {}  # addresses of servers of our own
-        self._opening: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._unmetered: set[tuple[str, str, str]] = set()  # who tells no tokens
-
-    def limits(self, endpoint: Endpoint) -> tuple[ConcurrencyLimit, Quota]:
-        """An endpoint's limits, which hold for all that share its address or model."""
-        at = endpoint.base_url, endpoint.key_env
-        places = self._places.setdefault(at, ConcurrencyLimit(public(endpoint.base_url)))
-        quota = self._quotas.setdefault((*at, endpoint.model), Quota())
-        # In batch mode `concurrency` is for batches; what has to be asked at once keeps to this.
-        most = BESIDE_BATCHES if endpoint.batched else CONNECTIONS
-        places.allow(min(endpoint.concurrency, most))
-        quota.allow(endpoint.requests_per_minute, endpoint.tokens_per_minute)
-        return places, quota
-
-    async def client(self, endpoint: Endpoint, path: str) -> Client:
-        """The client of one path of an endpoint, opened when it is first needed: so is a server of
-        our own started."""
-        if client := self._clients.get((endpoint, path)):
-            return client
-        async with self._opening[endpoint.base_url]:
-            if client := self._clients.get((endpoint, path)):
-                return client
-            at = await self._serve(endpoint, path) if endpoint.named else endpoint.base_url
-            client = Client(endpoint, at, path, self)
-            self.opened.push_async_callback(client.close)
-            self._clients[endpoint, path] = client
-        return client
-
-    async def _serve(self, endpoint: Endpoint, path: str) -> str:
-        """The address of a server that is started in this process."""
-        at = endpoint.base_url, path if endpoint.local else ""  # one model does not both well
-        if at not in self._served:
-            if endpoint.local:
-                server: Any = LocalServer(embeddings=path == EMBEDDINGS)
-            else:
-                from toolloom.llm.scripted import FakeServer
-
-                server = FakeServer()
-            self._served[at] = (await self.opened.enter_async_context(server)).base_url
-        return self._served[at]
-
-    def fly(self, keys: Iterable[str], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Do it in a task of its own; whoever asks for one of the keys too waits for it."""
-        task, keys = asyncio.create_task(work), tuple(keys)
-
-        def landed(task: asyncio.Task[T]) -> None:
-            for key in keys:
-                del self.in_flight[key]
-            if not task.cancelled():
-                task.exception()  # whoever asked may have given up, and nobody else looks
-
-        self.in_flight.update(dict.fromkeys(keys, task))
-        task.add_done_callback(landed)
-        return task
-
-    def drop(self, tasks: set[asyncio.Task[T]]) -> None:
-        """End tasks, but those that have sent something: it is paid for."""
-        for task in tasks - self.sending:
-            task.cancel()
-
-    def price(self, endpoint: Endpoint) -> Price:
-        return self._prices.get(endpoint.model, FREE)
-
-    async def lose(self, lost: Usage) -> None:
-        """Book a try without an answer on the run that made it."""
-        await self.cache.lose(WORK.get().run or self.run, lost)
-
-    def entry(
-        self, endpoint: Endpoint, kind: str, key: str, body: str, run: str, tries: int, used: Usage
-    ) -> Entry:
-        """A response as the cache keeps it, with who asked for it."""
-        work = WORK.get()
-        asked = (public(endpoint.base_url), endpoint.model, run, work.stage, work.agent)
-        took = (used.prompt_tokens, used.cached_tokens, used.completion_tokens, used.cost)
-        return Entry(key, body, kind, *asked, tries, *took)
-
-    def warn_of_no_usage(self, endpoint: Endpoint, words: str) -> None:
-        """Say once of a model that it does not tell what it takes."""
-        address = public(endpoint.base_url)
-        model = (address, endpoint.model, words)
-        if model not in self._unmetered:
-            self._unmetered.add(model)
-            message = f"{address} does not say how many tokens {endpoint.model!r} {words}"
-            note(logging.WARNING, "no_usage", message, model=endpoint.model)
 
 
 def _error(state: tenacity.RetryCallState) -> Trouble:

@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 
-from toolloom.llm.log import note
+from toolloom.llm.messages import note
 from toolloom.schemas import Budget, BudgetReached, Price, Usage
 
 FREE = Price(prompt=0.0)  # of models whose price is not known

@@ -7,38 +7,77 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from toolloom.llm.batch import Batcher, NoBatches, Pace
-from toolloom.llm.client import Client, Shared
+from toolloom.llm.cache import Cache, Entry
+from toolloom.llm.client import CONNECTIONS, Client
 from toolloom.llm.embeddings import Embedder
-from toolloom.llm.faults import FormatRefused, Garbled
-from toolloom.llm.limits import Try, usage_of
-from toolloom.llm.local import guided
-from toolloom.llm.log import WORK
+from toolloom.llm.limits import FREE, ConcurrencyLimit, Quota, Spending, Try, usage_of
+from toolloom.llm.local import LocalServer, guided
 from toolloom.llm.messages import (
     CHAT,
+    EMBEDDINGS,
+    WORK,
+    FormatRefused,
     Mode,
-    NotACompletion,
     Reply,
     Request,
     decode,
     encode,
     fingerprint,
+    note,
 )
 from toolloom.schemas import Budget, Endpoint, Price, Usage
 from toolloom.schemas.endpoint import public
 
+T = TypeVar("T")
+
 MODE = "mode"
 TOKENS_IN_A_BYTE = 0.3  # of a request, at first; then as the endpoint counts
 GRACE = 1.0  # seconds for answers that are under way when a run ends early
+BESIDE_BATCHES = 32  # requests at once that cannot wait for a batch
 
 
-class Gateway(Shared):
-    """Opens models. `async with` it: it holds connections, a database and perhaps a server."""
+@dataclass
+class Stats:
+    """What this process really asked and paid for.
+
+    Answers from the cache count as `cached`, among them each text whose embedding was there;
+    `embedded` are the texts whose embedding was not.
+    """
+
+    asked: int = 0
+    cached: int = 0
+    embedded: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+    def add(self, other: Stats) -> None:
+        """Count what another process asked and paid for."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+    def book(self, used: Usage) -> None:
+        self.prompt_tokens += used.prompt_tokens
+        self.cached_tokens += used.cached_tokens
+        self.completion_tokens += used.completion_tokens
+        self.cost += used.cost
+
+
+class Gateway:
+    """Opens models, and has what they share: cache, budget, limits, connections. `async with` it.
+
+    `in_flight` are requests under way by their key, and batches of texts by the keys of those.
+    """
 
     def __init__(
         self,
@@ -54,11 +93,24 @@ class Gateway(Shared):
         `budget` is for all that `run` ever used, in this process or before; `pace` is that of
         batches. Raises StoreError.
         """
-        super().__init__(cache, prices or {}, budget or Budget(), run)
+        self.cache = Cache(cache)
+        self.budget = Spending(budget or Budget())
+        self.run = run
+        self.stats = Stats()
+        self.in_flight: dict[str, asyncio.Task[Any]] = {}
+        self.sending: set[asyncio.Task[Any] | None] = set()  # somebody has to pay for an answer
+        self._opened = AsyncExitStack()
+        self._opening = asyncio.Lock()
+        self._prices = dict(prices or {})
         self._pace = pace
+        self._places: dict[tuple[str, str], ConcurrencyLimit] = {}  # by address and key
+        self._quotas: dict[tuple[str, str, str], Quota] = {}  # and by model
         self._models: dict[Endpoint, Model] = {}
         self._embedders: dict[Endpoint, Embedder] = {}
+        self._clients: dict[tuple[Endpoint, str], Client] = {}
         self._batchers: dict[tuple[str, str], Batcher] = {}
+        self._served: dict[tuple[str, str], str] = {}  # addresses of servers of our own
+        self._unmetered: set[tuple[str, str, str]] = set()  # who tells no tokens
 
     async def __aenter__(self) -> Self:
         if not self.budget.endless:
@@ -79,7 +131,7 @@ class Gateway(Shared):
         finally:  # also of those who are stopped once more and do not wait for what is under way
             for batcher in self._batchers.values():
                 await batcher.close()
-            await self.opened.aclose()
+            await self._opened.aclose()
             await self.cache.close()
 
     def model(self, endpoint: Endpoint) -> Model:
@@ -106,6 +158,87 @@ class Gateway(Shared):
         self._batchers[name].allow(endpoint.concurrency)
         return self._batchers[name]
 
+    def price(self, endpoint: Endpoint) -> Price:
+        return self._prices.get(endpoint.model, FREE)
+
+    def limits(self, endpoint: Endpoint) -> tuple[ConcurrencyLimit, Quota]:
+        """An endpoint's limits, which hold for all that share its address or model."""
+        at = endpoint.base_url, endpoint.key_env
+        places = self._places.setdefault(at, ConcurrencyLimit(public(endpoint.base_url)))
+        quota = self._quotas.setdefault((*at, endpoint.model), Quota())
+        # In batch mode `concurrency` is for batches; what has to be asked at once keeps to this.
+        most = BESIDE_BATCHES if endpoint.batched else CONNECTIONS
+        places.allow(min(endpoint.concurrency, most))
+        quota.allow(endpoint.requests_per_minute, endpoint.tokens_per_minute)
+        return places, quota
+
+    async def client(self, endpoint: Endpoint, path: str) -> Client:
+        """The client of one path of an endpoint, opened when it is first needed: so is a server of
+        our own started."""
+        if client := self._clients.get((endpoint, path)):
+            return client
+        async with self._opening:
+            if client := self._clients.get((endpoint, path)):
+                return client
+            at = await self._serve(endpoint, path) if endpoint.named else endpoint.base_url
+            client = self._clients[endpoint, path] = Client(endpoint, at, path, self)
+            self._opened.push_async_callback(client.close)
+        return client
+
+    async def _serve(self, endpoint: Endpoint, path: str) -> str:
+        """The address of a server that is started in this process."""
+        at = endpoint.base_url, path if endpoint.local else ""  # one model does not both well
+        if at not in self._served:
+            if endpoint.local:
+                server: Any = LocalServer(embeddings=path == EMBEDDINGS)
+            else:
+                from toolloom.llm.scripted import FakeServer
+
+                server = FakeServer()
+            self._served[at] = (await self._opened.enter_async_context(server)).base_url
+        return self._served[at]
+
+    def fly(self, keys: Iterable[str], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Do it in a task of its own; whoever asks for one of the keys too waits for it."""
+        task, keys = asyncio.create_task(work), tuple(keys)
+
+        def landed(task: asyncio.Task[T]) -> None:
+            for key in keys:
+                del self.in_flight[key]
+            if not task.cancelled():
+                task.exception()  # whoever asked may have given up, and nobody else looks
+
+        self.in_flight.update(dict.fromkeys(keys, task))
+        task.add_done_callback(landed)
+        return task
+
+    def drop(self, tasks: set[asyncio.Task[T]]) -> None:
+        """End tasks, but those that have sent something: it is paid for."""
+        for task in tasks - self.sending:
+            task.cancel()
+
+    async def lose(self, lost: Usage) -> None:
+        """Book a try without an answer on the run that made it."""
+        await self.cache.lose(WORK.get().run or self.run, lost)
+
+    def entry(
+        self, endpoint: Endpoint, kind: str, key: str, body: str, run: str, tries: int, used: Usage
+    ) -> Entry:
+        """A response as the cache keeps it, with who asked for it."""
+        work = WORK.get()
+        asked = (public(endpoint.base_url), endpoint.model, run, work.stage, work.agent)
+        took = (used.prompt_tokens, used.cached_tokens, used.completion_tokens, used.cost)
+        return Entry(key, body, kind, *asked, tries, *took)
+
+    def warn_of_no_usage(self, endpoint: Endpoint, words: str) -> None:
+        """Say once of a model that it does not tell what it takes."""
+        address = public(endpoint.base_url)
+        model = (address, endpoint.model, words)
+        if model not in self._unmetered:
+            self._unmetered.add(model)
+            message = f"{address} does not say how many tokens {endpoint.model!r} {words}"
+            note(logging.WARNING, "no_usage", message, model=endpoint.model)
+
 
 class Model:
     """A model as agents ask it. Made by Gateway.model."""
@@ -118,7 +251,6 @@ class Model:
         self._mode: Mode | None = None
         self._finding = asyncio.Lock()
         self._rate = TOKENS_IN_A_BYTE
-        self._batcher: Batcher | None = None
 
     def cost(self, reply: Reply) -> float:
         """What a reply costs, in US dollars; 0 where no price is known."""
@@ -177,36 +309,28 @@ class Model:
         gateway.stats.asked += 1
         body = encode(endpoint.model, request, mode)
         content = json.dumps(guided(body) if endpoint.local else body).encode()
-        # A token is at least a byte.
         run = WORK.get().run or gateway.run
         client = await gateway.client(endpoint, CHAT)
         # Which mode the endpoint takes is found out at once, not within a day.
         if endpoint.batched and (request.schema is None or self._mode is not None):
             try:
-                self._batcher = self._batcher or gateway.batcher(self, client)
                 most = usage_of(self.price, len(content), request.max_tokens, batch=True)
-                return await self._batcher.ask(key, body, Try(1, run, most))
+                return await gateway.batcher(self, client).ask(key, body, Try(1, run, most))
             except NoBatches:
                 self.endpoint = endpoint.model_copy(update={"mode": "direct"})
-        most = usage_of(self.price, len(content), request.max_tokens)
+        most = usage_of(self.price, len(content), request.max_tokens)  # a token is at least a byte
         tokens = int(len(content) * self._rate) + request.max_tokens
-        async with client.patiently(key) as attempts:
-            async for attempt in attempts:
-                with attempt:
-                    async with client.turn(most, tokens) as turn:
-                        raw = await client.post(content, "response_format" in body)
-                        number = attempt.retry_state.attempt_number
-                        reply, turn.used = await self.commit(key, raw, Try(number, run, most))
-                    self._rate = max(self._rate, reply.prompt_tokens / len(content))
-                    return reply
-        raise AssertionError("the last failure is raised")
+
+        async def keep(raw: str, number: int) -> tuple[Reply, Usage]:
+            return await self.commit(key, raw, Try(number, run, most))
+
+        reply = await client.ask(content, most, tokens, keep, key, "response_format" in body)
+        self._rate = max(self._rate, reply.prompt_tokens / len(content))
+        return reply
 
     async def commit(self, key: str, raw: str, last: Try) -> tuple[Reply, Usage]:
         """Keep a response; the reply that stands, and what is booked for it. Raises Garbled."""
-        try:
-            reply = decode(raw, cached=False)
-        except NotACompletion as error:
-            raise Garbled(str(error), raw) from error
+        reply = decode(raw, cached=False)
         sent, received, cached = reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens
         counted = used = usage_of(self.price, sent, received, cached, batch=reply.batched)
         if not reply.metered:

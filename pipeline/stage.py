@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from toolloom.agents.ask import Job
 from toolloom.llm import Gateway, Model
-from toolloom.llm.log import WORK, Work
+from toolloom.llm.messages import WORK, Work
 from toolloom.pipeline.store.files import Rows, read_records, record_line
 from toolloom.pipeline.store.run_folder import PlannedStage
 from toolloom.schemas import (

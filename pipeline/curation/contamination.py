@@ -23,7 +23,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from toolloom.llm.log import note
+from toolloom.llm.messages import note
 from toolloom.pipeline.checks.text.words import STOP
 from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.benchmarks import BenchmarkRow, Gold

@@ -17,7 +17,7 @@ from prefect.artifacts import (
     aupdate_progress_artifact,
 )
 
-from toolloom.llm.log import note
+from toolloom.llm.messages import note
 from toolloom.pipeline.dataset.run_report import Summary
 from toolloom.pipeline.pages.screen import in_words, stage_in_words
 from toolloom.pipeline.progress import Progress, StageFigures

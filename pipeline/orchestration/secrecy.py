@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from prefect.logging import get_run_logger
 
-from toolloom.llm.log import LOG
+from toolloom.llm.messages import LOG
 from toolloom.pipeline.store.secrets import SECRETS
 from toolloom.schemas import ToolloomError
 

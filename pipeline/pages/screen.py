@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from toolloom.llm.log import note
+from toolloom.llm.messages import note
 from toolloom.pipeline.progress import Progress, StageFigures
 from toolloom.pipeline.render.section import dollars
 from toolloom.pipeline.render.terminal import text

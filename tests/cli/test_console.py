@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
 from toolloom.cli.console import as_json, as_text
-from toolloom.llm.log import note
+from toolloom.llm.messages import note
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.secrets import SHORTEST, Secrets

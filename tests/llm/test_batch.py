@@ -75,7 +75,7 @@ async def test_a_request_that_fails_harms_no_other(cache, batched, plain):
         replies = await ask_all(model, plain, 3, return_exceptions=True)
         assert server.received == 4
     assert isinstance(replies[1], RequestRefused)
-    assert "tried 2x" in str(replies[1])
+    assert "tried 2 times" in str(replies[1])
     assert replies[0].text == replies[2].text == "yes"
 
 

@@ -39,7 +39,7 @@ async def test_no_limit_is_passed(cache, at, plain, what, limit):
 async def test_the_budget_is_for_all_starts_of_a_run(cache, at, plain):
     """What earlier processes used counts, answers from the cache cost nothing, and more may be
     allowed later."""
-    from toolloom.llm.log import WORK, Work
+    from toolloom.llm.messages import WORK, Work
 
     WORK.set(Work(run="r"))
     async with FakeServer() as server:

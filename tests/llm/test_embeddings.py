@@ -13,8 +13,7 @@ from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.embeddings import BATCH, decode
-from toolloom.llm.faults import Garbled
-from toolloom.llm.log import WORK, Work
+from toolloom.llm.messages import WORK, Garbled, Work
 from toolloom.llm.scripted import ScriptedFailure, embed
 from toolloom.schemas import Budget, BudgetReached, Endpoint, EndpointError, Price, RequestRefused
 
@@ -240,7 +239,7 @@ SECOND = [[], [float("nan")], [1e39], [10**400], ["2.0"], [True], [None], [[1.0]
         *(body_of([1.0], second) for second in SECOND),
         *(
             body_of([1.0], [2.0]).replace('"index": 1', f'"index": {index}')
-            for index in ("0", "7", "null")
+            for index in ("0", "7", "null", '"1"')
         ),
     ],
 )

@@ -5,14 +5,16 @@ import email.utils
 
 import pytest
 
-from toolloom.llm.faults import (
+from toolloom.llm.messages import (
+    CHAT,
+    EMBEDDINGS,
+    Caller,
     FormatRefused,
     TooMuch,
     Trouble,
     fault,
     retry_after,
 )
-from toolloom.llm.messages import CHAT, EMBEDDINGS, Caller
 from toolloom.schemas import EndpointDenied, EndpointError, ModelMissing, RequestRefused
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from toolloom.llm.messages import Mode, NotACompletion, decode, fingerprint
+from toolloom.llm.messages import Garbled, Mode, decode, fingerprint
 
 
 def body(message, **usage):
@@ -57,7 +57,7 @@ def test_counts_of_tokens_are_believed_within_reason(usage, told):
 )
 def test_other_bodies_are_no_completions(raw):
     """A body without a message is no completion."""
-    with pytest.raises(NotACompletion):
+    with pytest.raises(Garbled):
         decode(raw, cached=False)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from toolloom.llm.cache import Cache, Entry
-from toolloom.llm.log import WORK
+from toolloom.llm.messages import WORK
 from toolloom.pipeline.apis.execution.commands import ExecutionSource, function_files
 from toolloom.pipeline.apis.execution.results import Executed, Result, failed
 from toolloom.pipeline.formats.import_log import legal
