@@ -34,8 +34,13 @@ from prefect.states import Completed, Failed
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.growth import hold_version, plan_change, plan_growth
 from toolloom.pipeline.orchestration import task_runners
-from toolloom.pipeline.orchestration.artifacts import Live, ended, publish_summary
-from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs, on_page
+from toolloom.pipeline.orchestration.artifacts import (
+    ended,
+    hidden,
+    hide_in_logs,
+    on_page,
+    publish_summary,
+)
 from toolloom.pipeline.orchestration.serving import api
 from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.stage import Stage
@@ -120,7 +125,7 @@ async def make_dataset(
     """
     planned = read_recipe(recipe, seed)
     async with _folder(outputs) as folder:
-        return await _make(planned, folder, engine=engine, address=address)
+        return await _make(planned, folder, engine, address)
 
 
 @flow(name="extend-dataset", flow_run_name="{dataset}", retries=0, persist_result=False)
@@ -149,7 +154,7 @@ async def extend_dataset(
     async with _folder(outputs) as folder:
         with hold_version(folder, dataset):
             planned = plan_change(folder, dataset, change, version=version, seed=seed, recipe=base)
-            return await _make(planned, folder, engine=engine, address=address)
+            return await _make(planned, folder, engine, address)
 
 
 def _growth_name() -> str:
@@ -201,8 +206,7 @@ async def grow(
             async with _folder(outputs) as folder:
                 with hold_dataset(folder, wanted.name), on_page():
                     planned = plan_growth(folder, wanted, split)
-                    async with Live(wanted.name) as watch:
-                        made = await _make(planned, folder, watch, engine, address or None)
+                    made = await _make(planned, folder, engine, address or None)
                     message = ended(made, folder)
                     await publish_summary(wanted.name, message, made)
     except Busy as error:
@@ -212,13 +216,7 @@ async def grow(
     return Completed(message=message)
 
 
-async def _make(
-    planned: Recipe,
-    outputs: Path,
-    progress: Progress | None = None,
-    engine: str = "prefect",
-    address: str | None = None,
-) -> runner.Made:
+async def _make(planned: Recipe, outputs: Path, engine: str, address: str | None) -> runner.Made:
     """Carry out a plan, with what lies beside a flow's parameters."""
     SECRETS.learn(keys_of(planned))
     hide_in_logs()
@@ -227,7 +225,7 @@ async def _make(
             planned,
             outputs=outputs,
             stages=runner.STAGES.get(),
-            progress=progress or runner.PROGRESS.get(),
+            progress=runner.PROGRESS.get(),
             run_shard=run_shard,
             cache=runner.CACHE.get(),
             engine=task_runners.engine(planned, engine, address),

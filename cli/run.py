@@ -399,13 +399,11 @@ def serve(
     if cache:
         os.environ["TOOLLOOM_CACHE"] = cache  # where the processes of its runs look
     from toolloom import flows
-    from toolloom.pipeline.orchestration.serving import Deployment
+    from toolloom.pipeline.orchestration.serving import serve_flow
     from toolloom.pipeline.store.sync import is_address
 
     where = outputs if is_address(outputs) else str(Path(outputs).absolute())
     given = {"recipe": str(recipe.resolve()), "outputs": where}
-    deployment = Deployment(name or chosen.name, given, cron, timezone)
-    deployment.check()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # Prefect ends what it serves itself
-    deployment.serve(flows.grow, say)
+    serve_flow(flows.grow, name or chosen.name, given, cron, timezone, say)
     say("Stopped. The schedule is paused until it is served again.")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from toolloom.agents import api, domain, query, rewriter, simulator, tester
 from toolloom.agents.ask import BadAnswer, Costs, Job
-from toolloom.agents.wording import duplicate, twin
+from toolloom.agents.wording import drawn, duplicate, twin
 from toolloom.pipeline.apis.catalogue import categories, category, examples_for
 from toolloom.pipeline.apis.execution.results import Executor, compress
 from toolloom.pipeline.apis.execution.session import replay
@@ -30,18 +30,18 @@ from toolloom.pipeline.formats import toolbench
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Stage, StageInput, job_of, late
-from toolloom.pipeline.worlds.library import check_worlds, expect_rows, wants_worlds
+from toolloom.pipeline.worlds.authoring import write_world
+from toolloom.pipeline.worlds.library import (
+    apis_of,
+    check_worlds,
+    expect_rows,
+    named_worlds,
+    wants_worlds,
+    world_of,
+)
 from toolloom.pipeline.worlds.library import names as worlds_named
 from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
 from toolloom.pipeline.worlds.sampler import draw_world_needs
-from toolloom.pipeline.worlds.world_stages import (
-    expect_worlds,
-    feed_worlds,
-    offer_world,
-    settle_worlds,
-    take_worlds,
-    worlds_of,
-)
 from toolloom.schemas import (
     API_SEARCH,
     Api,
@@ -64,6 +64,7 @@ from toolloom.schemas import (
     Template,
     ToolloomError,
     World,
+    WorldPlan,
 )
 from toolloom.schemas.splits import split_of
 
@@ -106,6 +107,61 @@ def settle_domains(found: Sequence[Domain]) -> Outcome:
         else:
             rejected.append(duplicate(each, other, "domains"))
     return Outcome(tuple(kept.values()), tuple(rejected))
+
+
+def feed_worlds(given: StageInput) -> Iterator[WorldPlan | Domain]:
+    """What worlds come of: the recipe's list of them, then the domains."""
+    plan = given.recipe.worlds
+    if plan and plan.use:
+        yield plan
+    if given.recipe.writes_worlds:
+        yield from given.records()
+
+
+def expect_worlds(recipe: Recipe, domains: int) -> int:
+    named = bool(recipe.worlds and recipe.worlds.use)
+    return named + (domains if recipe.writes_worlds else 0)
+
+
+async def take_worlds(subject: WorldPlan | Domain, context: Context) -> Outcome:
+    """The recipe's worlds, or one that the API agent writes for a domain."""
+    if isinstance(subject, Domain):
+        made = await write_world(subject, job_of(context, "worlds", "api", subject.id))
+        return made.outcome
+    provenance = job_of(context, "worlds", "domain", subject.name).provenance(Costs())
+    worlds = named_worlds(subject)
+    return Outcome(tuple(each.model_copy(update={"provenance": provenance}) for each in worlds))
+
+
+def settle_worlds(found: Sequence[World]) -> Outcome:
+    """Reject worlds whose name another has already."""
+    kept: dict[str, World] = {}
+    rejected: list[Rejected] = []
+    for each in found:
+        if each.name in kept:
+            rejected.append(duplicate(each, each.name, "worlds"))
+        else:
+            kept[each.name] = each
+    return Outcome(tuple(kept.values()), tuple(rejected))
+
+
+def worlds_of(given: StageInput) -> list[World]:
+    """The worlds of a run."""
+    return [World.model_validate(world) for _, world in given.earlier("worlds").objects()]
+
+
+def offer_world(world: World, context: Context) -> Outcome:
+    """A world's operations as APIs, of one collection with those of another world, which stand
+    beside them."""
+    named = worlds_named(context.recipe.worlds) if context.recipe.worlds else ()
+    others = [other for name in named if (other := world_of(name)).name != world.name]
+    job = job_of(context, "apis", "api", world.id)
+    beside = (drawn(others, job.seed).name,) if others else ()
+    made = {
+        "collections": (world.name, *beside),
+        "provenance": job.provenance(Costs(), [world.name]),
+    }
+    return Outcome(tuple(api.model_copy(update=made) for api in apis_of(world)))
 
 
 def feed_apis(given: StageInput) -> Iterator[Record]:

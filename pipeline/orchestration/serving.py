@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from zoneinfo import available_timezones
 
@@ -39,65 +38,63 @@ START_SECONDS = 120  # the first time the database is made
 END_SECONDS = 5.0  # for what has not been recorded yet
 
 
-@dataclass(frozen=True)
-class Deployment:
-    """What is registered: `grow/<name>`, with what its runs are given."""
-
-    name: str
-    parameters: dict[str, Any]
-    cron: str | None = None
-    timezone: str = "UTC"
-
-    def check(self) -> None:
-        """Raises RecipeError for a name, a zone or a schedule that is none."""
-        if not self.name or set(self.name) & set("/%"):
-            raise RecipeError(f"--name {self.name!r}: a deployment's name has no `/` and no `%`.")
-        if self.timezone not in available_timezones():
-            raise RecipeError(
-                f"--timezone {self.timezone}: there is no such zone. One is `UTC`, another "
-                "`Europe/Vienna`."
-            )
-        if self.cron is None:
-            return
-        try:
-            CronSchedule(cron=self.cron, timezone=self.timezone)
-            if (fields := len(self.cron.split())) > FIELDS:
+def check_deployment(name: str, cron: str | None, timezone: str) -> None:
+    """Raises RecipeError for a name, a zone or a schedule that is none."""
+    if not name or set(name) & set("/%"):
+        raise RecipeError(f"--name {name!r}: a deployment's name has no `/` and no `%`.")
+    if timezone not in available_timezones():
+        raise RecipeError(
+            f"--timezone {timezone}: there is no such zone. One is `UTC`, another `Europe/Vienna`."
+        )
+    try:
+        if cron is not None:
+            CronSchedule(cron=cron, timezone=timezone)
+            if (fields := len(cron.split())) > FIELDS:
                 raise ValueError(f"it has {fields} fields")
-        except ValueError as error:
-            raise RecipeError(
-                f"--cron {self.cron!r}: is no schedule "
-                f"({_first_line(error)}). Five fields are minute, hour, day, month and weekday: "
-                '"0 2 * * *" is every night at two.'
-            ) from error
+    except ValueError as error:
+        raise RecipeError(
+            f"--cron {cron!r}: is no schedule ({_first_line(error)}). Five fields are minute, "
+            'hour, day, month and weekday: "0 2 * * *" is every night at two.'
+        ) from error
 
-    def serve(self, flow: Flow[..., Any], say: Callable[[str], None]) -> None:
-        """Register it, and start its runs until Ctrl-C; Prefect pauses the schedule then.
 
-        Raises ToolloomError if no server answers at the start; one that goes away is waited for.
-        """
-        asyncio.run(check_server())
-        start = f"prefect deployment run grow/{self.name}"
-        when = f"Start a run on its page or with `{start}`."
-        if self.cron is not None:
-            when = f'It runs at "{self.cron}" ({self.timezone}).'
-        while True:
-            say(f"Serving grow/{self.name}. {when} Ctrl-C ends this.")
-            try:
-                deployment: Any = flow.to_deployment(
-                    self.name,
-                    parameters=self.parameters,
-                    schedule=Cron(self.cron, timezone=self.timezone) if self.cron else None,
-                    description=flow.description,
-                    tags=["toolloom"],
-                    entrypoint_type=EntrypointType.MODULE_PATH,
-                )
-                return serve(deployment, print_starting_message=False)
-            except Exception:  # of any library on the way to the server
-                if asyncio.run(_failure()) is None:
-                    raise
-            say("Prefect's server does not answer. It is waited for.")
-            while asyncio.run(_failure()):
-                time.sleep(AGAIN)
+def serve_flow(
+    flow: Flow[..., Any],
+    name: str,
+    parameters: dict[str, Any],
+    cron: str | None,
+    timezone: str,
+    say: Callable[[str], None],
+) -> None:
+    """Register `grow/<name>`, whose runs get the parameters, and start its runs until Ctrl-C;
+    Prefect pauses the schedule then.
+
+    Raises RecipeError for what cannot be registered, and ToolloomError if no server answers at the
+    start; one that goes away is waited for.
+    """
+    check_deployment(name, cron, timezone)
+    asyncio.run(check_server())
+    when = f"Start a run on its page or with `prefect deployment run grow/{name}`."
+    if cron is not None:
+        when = f'It runs at "{cron}" ({timezone}).'
+    while True:
+        say(f"Serving grow/{name}. {when} Ctrl-C ends this.")
+        try:
+            deployment: Any = flow.to_deployment(
+                name,
+                parameters=parameters,
+                schedule=Cron(cron, timezone=timezone) if cron else None,
+                description=flow.description,
+                tags=["toolloom"],
+                entrypoint_type=EntrypointType.MODULE_PATH,
+            )
+            return serve(deployment, print_starting_message=False)
+        except Exception:  # of any library on the way to the server
+            if asyncio.run(_failure()) is None:
+                raise
+        say("Prefect's server does not answer. It is waited for.")
+        while asyncio.run(_failure()):
+            time.sleep(AGAIN)
 
 
 async def check_server() -> None:

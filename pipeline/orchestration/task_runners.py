@@ -26,7 +26,7 @@ from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from toolloom.llm.client import is_loopback
-from toolloom.pipeline.orchestration.secrecy import hidden, hide_in_logs
+from toolloom.pipeline.orchestration.artifacts import hidden, hide_in_logs
 from toolloom.pipeline.shard import Engine, ShardResult, ShardTask, Workers, check_engine, run_shard
 from toolloom.schemas import ClusterError, Recipe
 

@@ -6,8 +6,8 @@ random walks that hold every operation to its promises; `mutation.py` planted fa
 that those checks find; `scripts.py` whole dialogues that a state makes true; `tasks.py` what
 somebody might want with the calls that solve it: `scenarios.py` and `questions.py` say what,
 `goals.py` draws its arguments, `lookups.py` and `plans.py` find the way, `solutions.py` says what
-is needed. `library.py` finds and reads the worlds of a run, `world_stages.py` hands them to its
-stages, `sampler.py` draws its dialogues, `play.py` plays them; `authoring.py` has a model write a
+is needed. `library.py` finds and reads the worlds of a run,
+`sampler.py` draws its dialogues, `play.py` plays them; `authoring.py` has a model write a
 world.
 
 May touch: disk, through store; chance, through sampling; checks, render, schemas.

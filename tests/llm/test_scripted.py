@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from support.waiting import come_to_rest, until
 
 from toolloom.llm import FakeServer
-from toolloom.llm.scripted.actor import invent
+from toolloom.llm.actor import invent
 
 
 def whole(server, timeout=5, content="Hello", **fields):

@@ -56,8 +56,6 @@ def test_each_run_adds_a_version(served: Served, fake: FakeServer, tmp_path: Pat
     for part in ("grown/1.1.0", "load_dataset", "| queries | query |"):
         assert part in shown["markdown"]["data"]
     assert (served.outputs / "datasets/grown/1.1.0").as_uri() in shown["markdown"]["data"]
-    assert shown["progress"]["data"] == 100.0
-    assert "- tested: " in shown["progress"]["description"]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from toolloom.pipeline.orchestration.secrecy import Hiding, hidden
+from toolloom.pipeline.orchestration.artifacts import Hiding, hidden
 from toolloom.pipeline.store.secrets import SECRETS
 from toolloom.schemas import EndpointDown
 

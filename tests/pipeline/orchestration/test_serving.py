@@ -10,7 +10,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from support.processes import TOOLLOOM
 
-from toolloom.pipeline.orchestration.serving import Deployment, check_server
+from toolloom.pipeline.orchestration.serving import check_deployment, check_server
 from toolloom.schemas import RecipeError, ToolloomError
 
 CASES = {
@@ -54,7 +54,7 @@ def test_what_cannot_be_served_is_refused(case: str, tmp_path: Path) -> None:
 def test_a_deployment_is_checked_first(name: str, cron: str | None, zone: str, told: str) -> None:
     """Name, zone and schedule, each with a message of its own."""
     with pytest.raises(RecipeError, match=told):
-        Deployment(name, {}, cron, zone).check()
+        check_deployment(name, cron, zone)
 
 
 async def test_an_address_that_is_none_is_told_before_the_server_is_blamed() -> None:

@@ -16,9 +16,9 @@ from toolloom.agents.ask import Job
 from toolloom.llm import Gateway
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.stages import offer_world
 from toolloom.pipeline.worlds.library import apis_of
 from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
-from toolloom.pipeline.worlds.world_stages import offer_world
 from toolloom.schemas import (
     Ability,
     Api,

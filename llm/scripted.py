@@ -4,14 +4,14 @@
 of the door to models is replaced when it is tested. What it says is a script, a function of a
 request's body: the one that ships plays the agents from the words of our own prompts. It fails,
 waits and limits as real endpoints do, the same with every start, and counts what came.
-`model: scripted` in a recipe and `python -m toolloom.llm.scripted` start one.
+`model: scripted` in a recipe starts one, and so does
 
-May touch: a port of this machine; the door's limits and messages, schemas.
-Begin with `FakeServer`, below; `actor.py` is the agents' part.
+    python -m toolloom.llm.scripted --port 8123 --latency 0.2
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import hashlib
 import inspect
@@ -23,16 +23,16 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TextIO, TypeAlias
 
 from aiohttp import web
 
+from toolloom.llm.actor import act, invent, sentence, vector
 from toolloom.llm.json_output import readings
 from toolloom.llm.messages import SCHEMA_SENTENCE
-from toolloom.llm.scripted.actor import act, invent, sentence, vector
 from toolloom.schemas import JsonObject, canonical, digest
 
 LOOK = 0.05  # seconds between looks whether a client has left
@@ -207,14 +207,14 @@ class FakeServer:
         self._dice = random.Random(0)
         self._failures: list[tuple[ScriptedFailure, float]] = []
         for name, share in (failures or {}).items():
+            failure = FAILURES.get(name)
             if name.isdecimal() and 400 <= int(name) <= 599:
                 wait = retry_after if name == "429" else None
-                self._failures.append((ScriptedFailure(int(name), wait, name=name), share))
-            elif name in FAILURES:
-                self._failures.append((FAILURES[name], share))
-            else:
+                failure = ScriptedFailure(int(name), wait, name=name)
+            if failure is None:
                 names = ", ".join(FAILURES)
                 raise ValueError(f"failures: {name!r} is neither a status nor one of {names}")
+            self._failures.append((failure, share))
         if sum(share for _, share in self._failures) > 1:
             raise ValueError("failures: the shares are more than 1 together")
         self._places = places
@@ -241,7 +241,7 @@ class FakeServer:
         app.router.add_get("/counters", self._counters)
 
     async def __aenter__(self) -> Self:
-        app = web.Application(client_max_size=LARGEST_BODY, middlewares=[self._for_the_key])
+        app = web.Application(client_max_size=LARGEST_BODY)
         self.routes(app)
         # Nothing is under way once a test is over that is worth waiting for.
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -272,22 +272,18 @@ class FakeServer:
             loop.run_until_complete(self.__aexit__())
             loop.close()
 
-    @web.middleware
-    async def _for_the_key(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        """Who lacks the key is refused; like several real servers, it repeats the wrong one."""
-        shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if self._key is not None and shown != self._key and request.path != "/counters":
-            self.received += request.path in self._scripts
-            failure = refusal(401, f"Incorrect API key provided: {shown}.", "invalid_api_key")
-            return await self._fail(failure, request)
-        response: web.StreamResponse = await handler(request)
-        return response
-
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.received += 1
         self.busy += 1
         self.peak = max(self.peak, self.busy)
+        shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
         try:
+            if self._key not in (
+                None,
+                shown,
+            ):  # like several real servers, it repeats the wrong one
+                words = f"Incorrect API key provided: {shown}."
+                return await self._fail(refusal(401, words, "invalid_api_key"), request)
             body: JsonObject = json.loads(await request.read())
             self.bodies.append(body)
             if self._places is not None and self.busy > self._places:
@@ -374,3 +370,34 @@ class FakeServer:
         names = ("fake",) if self._models is None else self._models
         entries = [{"id": name, "object": "model", "owned_by": "toolloom"} for name in names]
         return web.json_response({"object": "list", "data": entries})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m toolloom.llm.scripted",
+        description="A scripted OpenAI-compatible endpoint on this machine.",
+    )
+    names = ", ".join(("a status", *FAILURES))
+    add = parser.add_argument
+    add("--port", type=int, default=8123, help="0 takes a free one")
+    add("--latency", type=float, default=0.0, help="seconds before each answer")
+    add("--failures", default="", help=f"shares: 429=0.05,reset=0.01 ({names})")
+    add("--answer", help="what it says to everything")
+    add("--log", type=Path, help="file that gets one line for each answer")
+    options = vars(parser.parse_args())
+    answer: str | None = options.pop("answer")
+    pairs = (part.partition("=") for part in options.pop("failures").split(",") if part)
+    options["failures"] = {name.strip(): float(share) for name, _, share in pairs}
+
+    async def serve() -> None:
+        script = improvise if answer is None else lambda body: answer
+        async with FakeServer(script, **options) as server:
+            print(f"serving on {server.base_url}", flush=True)
+            await asyncio.Event().wait()
+
+    with suppress(KeyboardInterrupt):
+        asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()
