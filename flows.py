@@ -13,7 +13,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,8 +42,6 @@ from toolloom.pipeline.orchestration.artifacts import (
     publish_summary,
 )
 from toolloom.pipeline.orchestration.serving import api
-from toolloom.pipeline.progress import Progress
-from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store.locks import hold_dataset
 from toolloom.pipeline.store.run_folder import Mark
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
@@ -224,28 +222,19 @@ async def _make(planned: Recipe, outputs: Path, engine: str, address: str | None
         return await runner.make_dataset(
             planned,
             outputs=outputs,
-            stages=runner.STAGES.get(),
-            progress=runner.PROGRESS.get(),
             run_shard=run_shard,
-            cache=runner.CACHE.get(),
             engine=task_runners.engine(planned, engine, address),
+            **runner.BESIDE.get({}),
         )
 
 
-async def start(
-    parameters: dict[str, Any],
-    progress: Progress | None = None,
-    stages: Sequence[Stage] | None = None,
-    cache: str | None = None,
-) -> runner.Made:
+async def start(parameters: dict[str, Any], **beside: Any) -> runner.Made:
     """Run `make-dataset`, or `extend-dataset` where a `change` is among the parameters, in this
-    process: against PREFECT_API_URL or a server of its own.
+    process: against PREFECT_API_URL or a server of its own. `beside`: other options of a run.
 
     Raises ToolloomError if Prefect cannot be reached.
     """
-    runner.PROGRESS.set(progress)
-    runner.STAGES.set(stages)
-    runner.CACHE.set(cache)
+    runner.BESIDE.set(beside)
     with ExitStack() as stack:
         try:
             stack.enter_context(api())

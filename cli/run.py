@@ -328,7 +328,7 @@ def in_prefect(watch: Progress, parameters: dict[str, Any], cache: str | None) -
     from toolloom import flows
 
     reopen_log()  # Prefect has put handlers of its own in place
-    return signals.run(flows.start(parameters, watch, cache=cache))
+    return signals.run(flows.start(parameters, progress=watch, cache=cache))
 
 
 def end(made: Made, options: RunOptions, advice: str = "") -> None:

@@ -64,10 +64,9 @@ from toolloom.schemas import (
 T = TypeVar("T")
 
 # A flow's parameters are JSON, because servers keep them; what a caller in the same process adds
-# travels beside them. Not in flows.py: Prefect pickles what it serves, with its globals.
-PROGRESS: ContextVar[Progress | None] = ContextVar("PROGRESS", default=None)
-STAGES: ContextVar[Sequence[Stage] | None] = ContextVar("STAGES", default=None)
-CACHE: ContextVar[str | None] = ContextVar("CACHE", default=None)  # its URL may hold a password
+# travels beside them: `progress`, `stages` and `cache`, whose path may hold a password. Not in
+# flows.py: Prefect pickles what it serves, with its globals.
+BESIDE: ContextVar[dict[str, Any]] = ContextVar("BESIDE")
 
 RunShard: TypeAlias = Callable[[str, int, Callable[[], Awaitable[Mark]]], Awaitable[Mark]]
 """Called with a stage's name, a shard's number and the work; awaits the work and returns it."""
@@ -148,26 +147,10 @@ class Made:
     published: Published | None
 
 
-async def make_dataset(
-    recipe: Recipe,
-    *,
-    outputs: Path = Path("outputs"),
-    stages: Sequence[Stage] | None = None,
-    run_shard: RunShard = directly,
-    progress: Progress | None = None,
-    cache: str | None = None,
-    engine: Engine | None = None,
-) -> Made:
-    """The whole job: run, then publish. A finished run that is published is only summed up."""
-    summary = await run(
-        recipe,
-        outputs=outputs,
-        stages=stages,
-        run_shard=run_shard,
-        progress=progress,
-        cache=cache,
-        engine=engine,
-    )
+async def make_dataset(recipe: Recipe, *, outputs: Path = Path("outputs"), **options: Any) -> Made:
+    """The whole job: run, with its options, then publish. A finished run that is published is only
+    summed up."""
+    summary = await run(recipe, outputs=outputs, **options)
     if recipe.writes_worlds and recipe.regenerate is None:
         keep(RunFolder(Path(summary.path)).worlds(), outputs)
     if not summary.counts.made:
@@ -184,13 +167,7 @@ class Preview:
     instructions: tuple[Instruction, ...] = ()
 
 
-async def preview(
-    recipe: Recipe,
-    n: int = 3,
-    *,
-    stages: Sequence[Stage] | None = None,
-    progress: Progress | None = None,
-) -> Preview:
+async def preview(recipe: Recipe, n: int = 3, **options: Any) -> Preview:
     """Up to `n` samples and all that was rejected on the way, through the same stages; as many
     rows of templates and requests at five granularities, if the recipe asks for them.
 
@@ -198,9 +175,7 @@ async def preview(
     """
     with tempfile.TemporaryDirectory(prefix="toolloom-preview-") as name:
         outputs, cache = Path(name), str(Path(name) / "cache.sqlite")
-        made = await run(
-            shrunk(recipe, n), outputs=outputs, stages=stages, progress=progress, cache=cache
-        )
+        made = await run(shrunk(recipe, n), outputs=outputs, cache=cache, **options)
         folder = RunFolder(Path(made.path))
         rows = chain(islice(folder.samples(), n), islice(folder.expanded(), n))
         return Preview(
@@ -230,34 +205,15 @@ def shrunk(recipe: Recipe, n: int) -> Recipe:
 
 
 def run_recipe(
-    recipe: Recipe | str | Path,
-    outputs: str | Path = "outputs",
-    *,
-    stages: Sequence[Stage] | None = None,
-    progress: Progress | None = None,
-    cache: str | None = None,
+    recipe: Recipe | str | Path, outputs: str | Path = "outputs", **options: Any
 ) -> Made:
     """`make_dataset` for callers that do not await; the recipe may be the path of its file."""
-    return waited(
-        make_dataset(
-            _loaded(recipe),
-            outputs=local_outputs(outputs),
-            stages=stages,
-            progress=progress,
-            cache=cache,
-        )
-    )
+    return waited(make_dataset(_loaded(recipe), outputs=local_outputs(outputs), **options))
 
 
-def preview_recipe(
-    recipe: Recipe | str | Path,
-    n: int = 3,
-    *,
-    stages: Sequence[Stage] | None = None,
-    progress: Progress | None = None,
-) -> Preview:
+def preview_recipe(recipe: Recipe | str | Path, n: int = 3, **options: Any) -> Preview:
     """`preview` for callers that do not await; the recipe may be the path of its file."""
-    return waited(preview(_loaded(recipe), n, stages=stages, progress=progress))
+    return waited(preview(_loaded(recipe), n, **options))
 
 
 def waited(work: Coroutine[Any, Any, T]) -> T:

@@ -134,7 +134,7 @@ places = []
 with prefect_test_harness(server_startup_timeout=120):
     for seed in range(2):
         os.environ["XDG_CACHE_HOME"] = os.path.join(sys.argv[1], str(seed))
-        runner.STAGES.set(toys.STAGES)
+        runner.BESIDE.set({"stages": toys.STAGES})
         made = asyncio.run(flows.make_dataset(FIELDS, "memory://b/out", seed))
         places.append(str(made.published.path))
 store = fsspec.filesystem("memory")
