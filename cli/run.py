@@ -138,8 +138,9 @@ def validate(recipe: RecipePath) -> None:
     """
     from toolloom.pipeline.apis.catalogue import category
     from toolloom.pipeline.apis.sources import described
-    from toolloom.pipeline.curation import benchmarks
     from toolloom.pipeline.pages.recipes import recipe_sections
+    from toolloom.pipeline.stage import check, planned
+    from toolloom.pipeline.stages import STAGES
     from toolloom.schemas import RecipeError, load_recipe
     from toolloom.schemas.recipe import readable_sources
 
@@ -153,12 +154,7 @@ def validate(recipe: RecipePath) -> None:
     sources, faults = described(chosen.apis.sources)
     if faults:
         raise RecipeError("\n".join(faults))
-    benchmarks.check(chosen)
-    if chosen.expand or chosen.rewrite:
-        from toolloom.pipeline.stages import check_seeds, check_templates
-
-        check_templates(chosen)
-        check_seeds(chosen)
+    check(planned(STAGES, chosen), chosen)
     say(recipe_sections(chosen))
     import jinja2
 

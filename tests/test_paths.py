@@ -1,6 +1,6 @@
 """The paths of one record (from draw to Parquet) and of one request (from agent to wire).
 
-`python tests/test_paths.py` prints them as Markdown; `--functions` with every function.
+`python tests/test_paths.py` prints them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import pytest
 from documents import ROOT, block
 
-RECORD_FILES, REQUEST_FILES, PUBLISH_ROOMS = 70, 14, 5
+RECORD_FILES, REQUEST_FILES, PUBLISH_ROOMS = 66, 14, 5
 """Ceilings. They are lowered as the paths become shorter."""
 
 FIELDS = {
@@ -45,47 +44,18 @@ SEGMENT_NAMES = ("start", *SEGMENTS.values())
 FUNCTION_BODY = 0x1  # CO_OPTIMIZED: not a module's and not a class's
 
 
-@dataclass
-class Segment:
-    """Part of a path: the functions that were entered, in the order of their first call."""
+class Trace:
+    """Notes the files whose functions are called, but those of the scripted endpoint: by segment, in
+    the order of their first call."""
 
-    name: str
-    functions: dict[tuple[str, str], None] = field(default_factory=dict)
-    calls: int = 0
-    moves: int = 0
+    def __init__(self, segment: str) -> None:
+        self.segments: dict[str, dict[str, None]] = {segment: {}}
+        self._at = segment
+        self._known: dict[CodeType, str] = {}
 
     @property
     def files(self) -> list[str]:
-        return list(dict.fromkeys(module for module, _ in self.functions))
-
-    @property
-    def rooms(self) -> list[str]:
-        return list(dict.fromkeys(module.rpartition("/")[0] for module in self.files))
-
-
-class Trace:
-    """Notes calls of the package's functions, but those of the scripted endpoint."""
-
-    def __init__(self, segment: str) -> None:
-        self.segments = [Segment(segment)]
-        self._last = ""
-        self._known: dict[CodeType, str] = {}
-
-    def _begin(self, name: str) -> None:
-        """What comes from now on belongs to this segment; also again, as two records take turns."""
-        if self.segments[-1].name != name and self.segments[0].name != "request":
-            known = next(
-                (segment for segment in self.segments if segment.name == name), Segment(name)
-            )
-            self.segments = [segment for segment in self.segments if segment is not known] + [known]
-
-    def total(self) -> Segment:
-        whole = Segment("all")
-        for segment in self.segments:
-            whole.functions |= segment.functions
-            whole.calls += segment.calls
-            whole.moves += segment.moves
-        return whole
+        return list({file: None for files in self.segments.values() for file in files})
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         if event != "call":
@@ -96,13 +66,10 @@ class Trace:
             module = self._known[code] = self._module(frame)
         if not module:
             return
-        if module in SEGMENTS:
-            self._begin(SEGMENTS[module])
-        segment = self.segments[-1]
-        segment.functions[module, code.co_qualname] = None
-        segment.calls += 1
-        segment.moves += module != self._last
-        self._last = module
+        # What comes from now on belongs to this segment; also again, as two records take turns.
+        if module in SEGMENTS and "request" not in self.segments:
+            self._at = SEGMENTS[module]
+        self.segments.setdefault(self._at, {})[module] = None
 
     def _module(self, frame: FrameType) -> str:
         name = str(frame.f_globals.get("__name__", ""))
@@ -170,24 +137,6 @@ def request_path(folder: Path) -> Trace:
     return path
 
 
-def markdown(path: Trace, functions: bool = False) -> Iterator[str]:
-    yield "| segment | calls | files | rooms | functions | moves |"
-    yield "|---|--:|--:|--:|--:|--:|"
-    for segment in (*path.segments, path.total()):
-        counts = (
-            segment.calls,
-            len(segment.files),
-            len(segment.rooms),
-            len(segment.functions),
-            segment.moves,
-        )
-        yield f"| {segment.name} | " + " | ".join(map(str, counts)) + " |"
-    for segment in path.segments:
-        yield f"\n**{segment.name}**: " + " → ".join(f"`{file}`" for file in segment.files)
-        if functions:
-            yield "".join(f"\n- `{file}` {name}" for file, name in segment.functions)
-
-
 @pytest.fixture(scope="module")
 def record_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return record_path(tmp_path_factory.mktemp("record"))
@@ -200,18 +149,17 @@ def request_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 def test_a_record_passes_few_files(record_trace: Trace) -> None:
     """From draw to Parquet, and `publish` in few rooms."""
-    published = next(segment for segment in record_trace.segments if segment.name == "publish")
-    assert len(record_trace.total().files) <= RECORD_FILES
-    assert len(published.rooms) <= PUBLISH_ROOMS
-    assert any(file.endswith("parquet.py") for file in published.files)
+    published = record_trace.segments["publish"]
+    assert len(record_trace.files) <= RECORD_FILES
+    assert len({file.rpartition("/")[0] for file in published}) <= PUBLISH_ROOMS
+    assert "pipeline/store/parquet.py" in published
 
 
 def test_a_request_passes_few_files(request_trace: Trace) -> None:
     """From agent to wire and back."""
-    path = request_trace.total()
-    assert path.files[0].startswith("agents/") or path.files[0].startswith("pipeline/")
-    assert "llm/messages.py" in path.files
-    assert len(path.files) <= REQUEST_FILES
+    assert request_trace.files[0].startswith("agents/")
+    assert "llm/messages.py" in request_trace.files
+    assert len(request_trace.files) <= REQUEST_FILES
 
 
 def test_the_paths_in_the_documents_are_those_that_are_passed(
@@ -224,9 +172,7 @@ def test_the_paths_in_the_documents_are_those_that_are_passed(
         for line in block(page, "paths").splitlines()
         if line.startswith("|")
     }
-    entered = {
-        segment.name: segment.files for segment in (*record_trace.segments, *request_trace.segments)
-    }
+    entered = record_trace.segments | request_trace.segments
     named = {name: files for name, files in told.items() if files}
     assert list(named) == [*SEGMENT_NAMES, "request"]
     assert {name: set(files) - set(entered[name]) for name, files in named.items()} == {
@@ -235,7 +181,8 @@ def test_the_paths_in_the_documents_are_those_that_are_passed(
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        for title, trace in (("One record", record_path), ("One request", request_path)):
-            print(f"### {title}\n")
-            print("\n".join(markdown(trace(Path(name)), "--functions" in sys.argv)), "\n")
+    with tempfile.TemporaryDirectory() as folder:
+        for trace in (record_path(Path(folder)), request_path(Path(folder))):
+            print(len(trace.files), "files")
+            for name, files in trace.segments.items():
+                print(f"  {name} ({len(files)}): {' → '.join(files)}")

@@ -15,6 +15,8 @@ from support.waiting import PATIENCE
 from toolloom.llm import FakeServer
 from toolloom.llm.scripted import ScriptedFailure, improvise
 
+pytestmark = pytest.mark.slow
+
 
 def accepted(served: Served, run: str) -> dict[str, Any]:
     """A flow run that has ended well."""
@@ -58,7 +60,6 @@ def test_each_run_adds_a_version(served: Served, fake: FakeServer, tmp_path: Pat
     assert (served.outputs / "datasets/grown/1.1.0").as_uri() in shown["markdown"]["data"]
 
 
-@pytest.mark.slow
 def test_a_dataset_never_grows_twice_at_once(served: Served, tmp_path: Path) -> None:
     """Of two runs that overlap one does no work, and says who is at work."""
     go = threading.Event()
@@ -85,7 +86,6 @@ def test_a_dataset_never_grows_twice_at_once(served: Served, tmp_path: Path) -> 
     assert served.versions("twice") == ["1.0.0"]
 
 
-@pytest.mark.slow
 def test_a_failed_run_is_gone_on_with_by_the_next(served: Served, tmp_path: Path) -> None:
     """Its state tells what is wrong, without a traceback; the next asks nothing again.
 
@@ -117,7 +117,6 @@ def test_a_failed_run_is_gone_on_with_by_the_next(served: Served, tmp_path: Path
     assert served.versions("broken") == ["1.0.0"]
 
 
-@pytest.mark.slow
 def test_runs_that_make_no_version(served: Served, tmp_path: Path) -> None:
     """A first run of which nothing is accepted is complete and tells why.
 
@@ -136,7 +135,6 @@ def test_runs_that_make_no_version(served: Served, tmp_path: Path) -> None:
     assert failed["name"].startswith("wrong grows, ")
 
 
-@pytest.mark.slow
 def test_an_endpoint_that_repeats_the_key_tells_nobody(served: Served, tmp_path: Path) -> None:
     """It is in no table of Prefect's server: no state, log, artifact or parameter."""
     with FakeServer(key=KEY + "-another").serve_in_thread() as fake:

@@ -14,24 +14,23 @@ from toolloom.pipeline.orchestration.serving import check_deployment, check_serv
 from toolloom.schemas import RecipeError, ToolloomError
 
 CASES = {
-    "recipe": ("nome: toy", [], "http://127.0.0.1:9/api", "is not a valid recipe"),
-    "cron": ("name: toy", ["--cron", "0 99 * * *"], "http://127.0.0.1:9/api", "is no schedule"),
-    "seconds": ("name: toy", ["--cron", "* * * * * *"], "http://127.0.0.1:9/api", "has 6 fields"),
-    "unnamed": ("name: toy", [], "", "export PREFECT_API_URL=http://127.0.0.1:4200/api"),
-    "dead": ("name: toy", [], "http://127.0.0.1:9/api", "does not answer"),
+    "recipe": ("nome: toy", "http://127.0.0.1:9/api", "is not a valid recipe"),
+    "unnamed": ("name: toy", "", "export PREFECT_API_URL=http://127.0.0.1:4200/api"),
+    "dead": ("name: toy", "http://127.0.0.1:9/api", "does not answer"),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_what_cannot_be_served_is_refused(case: str, tmp_path: Path) -> None:
     """One message that says what to do, no traceback, exit code 2."""
-    recipe, options, url, told = CASES[case]
+    recipe, url, told = CASES[case]
     (tmp_path / "toy.yaml").write_text(recipe)
     environment = {**os.environ, "PREFECT_HOME": str(tmp_path), "PREFECT_API_URL": url}
     if not url:
         del environment["PREFECT_API_URL"]
     ran = subprocess.run(
-        [*TOOLLOOM, "serve", "toy.yaml", *options],
+        [*TOOLLOOM, "serve", "toy.yaml"],
         env=environment,
         cwd=tmp_path,
         capture_output=True,
@@ -49,6 +48,7 @@ def test_what_cannot_be_served_is_refused(case: str, tmp_path: Path) -> None:
         ("a/b", None, "UTC", "no `/` and no `%`"),
         ("toy", "0 2 * * *", "Vienna", "no such zone"),
         ("toy", "0 2 * *", "UTC", "is no schedule"),
+        ("toy", "* * * * * *", "UTC", "has 6 fields"),
     ],
 )
 def test_a_deployment_is_checked_first(name: str, cron: str | None, zone: str, told: str) -> None:
