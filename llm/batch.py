@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 from toolloom.llm.cache import lose
-from toolloom.llm.client import NOTHING, ONE_REQUEST, Client
+from toolloom.llm.client import NOTHING, ONE_REQUEST, Client, Shared
 from toolloom.llm.limits import Try
 from toolloom.llm.messages import IN_BATCH, WORK, Garbled, Reply, Trouble, Work, decode, fault, note
 from toolloom.schemas import EndpointError, JsonObject, RequestRefused, Usage
@@ -32,8 +32,6 @@ from toolloom.schemas import EndpointError, JsonObject, RequestRefused, Usage
 if TYPE_CHECKING:
     import openai
     from openai.types import Batch
-
-    from toolloom.llm.model import Gateway
 
 T = TypeVar("T")
 
@@ -101,7 +99,7 @@ class Batcher:
     def __init__(
         self,
         client: Client,
-        gateway: Gateway,
+        gateway: Shared,
         commit: Callable[[str, str, Try], Awaitable[tuple[Reply, Usage]]],
         tries: int,
         pace: Pace,

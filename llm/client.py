@@ -1,4 +1,5 @@
-"""The client of one endpoint: one try over HTTP, its turn, and the loop that tries again.
+"""The client of one endpoint: one try over HTTP, its turn, and the loop that tries again; and what
+all clients of a run share.
 
 Requests go through the HTTP client that the OpenAI SDK brings (httpx2 over aiohttp). The SDK's own
 `post` of the same bytes takes twice the CPU (docs/dependencies.md) and half a second to import, so
@@ -14,23 +15,29 @@ import logging
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import tenacity
 
-from toolloom.llm.limits import usage_of
-from toolloom.llm.messages import CHAT, Caller, Garbled, Trouble, fault, note
+from toolloom.llm.cache import Cache, Entry
+from toolloom.llm.limits import FREE, ConcurrencyLimit, Quota, Spending, usage_of
+from toolloom.llm.local import LocalServer
+from toolloom.llm.messages import CHAT, EMBEDDINGS, WORK, Caller, Garbled, Trouble, fault, note
 from toolloom.schemas import (
+    Budget,
     Endpoint,
     EndpointDenied,
     EndpointDown,
     EndpointError,
     JsonObject,
     ModelMissing,
+    Price,
     RequestRefused,
     Usage,
 )
@@ -39,8 +46,6 @@ from toolloom.schemas.endpoint import public
 if TYPE_CHECKING:
     import httpx2
     import openai
-
-    from toolloom.llm.model import Gateway
 
 T = TypeVar("T")
 
@@ -53,13 +58,150 @@ CANARIES, CANARY_SECONDS = 3, 20.0  # small requests sent before a run is stoppe
 OFFERED = 20  # names of models that an error lists
 ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 """Headers that say who pays, by the variables from which the SDK takes them."""
+BESIDE_BATCHES = 32  # requests at once that cannot wait for a batch
 NOTHING, ONE_REQUEST = Usage(), Usage(requests=1)
 
 
-class Client:
-    """Sends to one path of an endpoint, within the limits and the budget of its gateway."""
+@dataclass
+class Stats:
+    """What this process really asked and paid for.
 
-    def __init__(self, endpoint: Endpoint, base_url: str, path: str, gateway: Gateway) -> None:
+    Answers from the cache count as `cached`, among them each text whose embedding was there;
+    `embedded` are the texts whose embedding was not.
+    """
+
+    asked: int = 0
+    cached: int = 0
+    embedded: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+    def add(self, other: Stats) -> None:
+        """Count what another process asked and paid for."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+    def book(self, used: Usage) -> None:
+        self.prompt_tokens += used.prompt_tokens
+        self.cached_tokens += used.cached_tokens
+        self.completion_tokens += used.completion_tokens
+        self.cost += used.cost
+
+
+class Shared:
+    """What all models of a run share: its cache, budget, limits and connections.
+
+    `in_flight` are requests under way by their key, and batches of texts by the keys of those.
+    """
+
+    def __init__(
+        self, cache: str | Path, prices: Mapping[str, Price], budget: Budget, run: str
+    ) -> None:
+        """Raises StoreError."""
+        self.cache = Cache(cache)
+        self.budget = Spending(budget)
+        self.run = run
+        self.stats = Stats()
+        self.in_flight: dict[str, asyncio.Task[Any]] = {}
+        self.sending: set[asyncio.Task[Any] | None] = set()  # somebody has to pay for an answer
+        self._opened = AsyncExitStack()
+        self._opening = asyncio.Lock()
+        self._prices = dict(prices)
+        self._places: dict[tuple[str, str], ConcurrencyLimit] = {}  # by address and key
+        self._quotas: dict[tuple[str, str, str], Quota] = {}  # and by model
+        self._clients: dict[tuple[Endpoint, str], Client] = {}
+        self._served: dict[tuple[str, str], str] = {}  # addresses of servers of our own
+        self._unmetered: set[tuple[str, str, str]] = set()  # who tells no tokens
+
+    def price(self, endpoint: Endpoint) -> Price:
+        return self._prices.get(endpoint.model, FREE)
+
+    def limits(self, endpoint: Endpoint) -> tuple[ConcurrencyLimit, Quota]:
+        """An endpoint's limits, which hold for all that share its address or model."""
+        at = endpoint.base_url, endpoint.key_env
+        places = self._places.setdefault(at, ConcurrencyLimit(public(endpoint.base_url)))
+        quota = self._quotas.setdefault((*at, endpoint.model), Quota())
+        # In batch mode `concurrency` is for batches; what has to be asked at once keeps to this.
+        most = BESIDE_BATCHES if endpoint.batched else CONNECTIONS
+        places.allow(min(endpoint.concurrency, most))
+        quota.allow(endpoint.requests_per_minute, endpoint.tokens_per_minute)
+        return places, quota
+
+    async def client(self, endpoint: Endpoint, path: str) -> Client:
+        """The client of one path of an endpoint, opened when it is first needed: so is a server of
+        our own started."""
+        if client := self._clients.get((endpoint, path)):
+            return client
+        async with self._opening:
+            if client := self._clients.get((endpoint, path)):
+                return client
+            at = await self._serve(endpoint, path) if endpoint.named else endpoint.base_url
+            client = self._clients[endpoint, path] = Client(endpoint, at, path, self)
+            self._opened.push_async_callback(client.close)
+        return client
+
+    async def _serve(self, endpoint: Endpoint, path: str) -> str:
+        """The address of a server that is started in this process."""
+        at = endpoint.base_url, path if endpoint.local else ""  # one model does not both well
+        if at not in self._served:
+            if endpoint.local:
+                server: Any = LocalServer(embeddings=path == EMBEDDINGS)
+            else:
+                from toolloom.llm.scripted import FakeServer
+
+                server = FakeServer()
+            self._served[at] = (await self._opened.enter_async_context(server)).base_url
+        return self._served[at]
+
+    def fly(self, keys: Iterable[str], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Do it in a task of its own; whoever asks for one of the keys too waits for it."""
+        task, keys = asyncio.create_task(work), tuple(keys)
+
+        def landed(task: asyncio.Task[T]) -> None:
+            for key in keys:
+                del self.in_flight[key]
+            if not task.cancelled():
+                task.exception()  # whoever asked may have given up, and nobody else looks
+
+        self.in_flight.update(dict.fromkeys(keys, task))
+        task.add_done_callback(landed)
+        return task
+
+    def drop(self, tasks: set[asyncio.Task[T]]) -> None:
+        """End tasks, but those that have sent something: it is paid for."""
+        for task in tasks - self.sending:
+            task.cancel()
+
+    async def lose(self, lost: Usage) -> None:
+        """Book a try without an answer on the run that made it."""
+        await self.cache.lose(WORK.get().run or self.run, lost)
+
+    def entry(
+        self, endpoint: Endpoint, kind: str, key: str, body: str, run: str, tries: int, used: Usage
+    ) -> Entry:
+        """A response as the cache keeps it, with who asked for it."""
+        work = WORK.get()
+        asked = (public(endpoint.base_url), endpoint.model, run, work.stage, work.agent)
+        took = (used.prompt_tokens, used.cached_tokens, used.completion_tokens, used.cost)
+        return Entry(key, body, kind, *asked, tries, *took)
+
+    def warn_of_no_usage(self, endpoint: Endpoint, words: str) -> None:
+        """Say once of a model that it does not tell what it takes."""
+        address = public(endpoint.base_url)
+        model = (address, endpoint.model, words)
+        if model not in self._unmetered:
+            self._unmetered.add(model)
+            message = f"{address} does not say how many tokens {endpoint.model!r} {words}"
+            note(logging.WARNING, "no_usage", message, model=endpoint.model)
+
+
+class Client:
+    """Sends to one path of an endpoint, within the limits and the budget that it shares."""
+
+    def __init__(self, endpoint: Endpoint, base_url: str, path: str, shared: Shared) -> None:
         """Raises EndpointDenied if there is no key; sends nothing yet."""
         self.caller = Caller(
             address=public(endpoint.base_url if endpoint.named else base_url),
@@ -71,9 +213,9 @@ class Client:
         self._retry = endpoint.retry
         self._timeout = endpoint.timeout
         self._base_url = base_url
-        self._gateway, self._budget = gateway, gateway.budget
-        self._places, self._quota = gateway.limits(endpoint)
-        self._price = gateway.price(endpoint)
+        self._shared, self._budget = shared, shared.budget
+        self._places, self._quota = shared.limits(endpoint)
+        self._price = shared.price(endpoint)
         self._reached = False  # whether the address ever answered anything
         self._failures = 0  # in a row, since the last answer
         self._http, self._request = self._open()
@@ -133,7 +275,7 @@ class Client:
                 share = await self._quota.enter(tokens, self._places)
                 began, task, used = time.monotonic(), asyncio.current_task(), ONE_REQUEST
                 took = 0
-                self._gateway.sending.add(task)
+                self._shared.sending.add(task)
                 try:
                     result, used = await keep(await self._post(content, formatted), number)
                     took = used.tokens
@@ -148,13 +290,13 @@ class Client:
                         self._failures += 1
                     if not isinstance(trouble.kind, int):  # nobody knows: it may be answered
                         used = most
-                    await self._gateway.lose(used)
+                    await self._shared.lose(used)
                     raise
                 except RequestRefused:
-                    await self._gateway.lose(used)
+                    await self._shared.lose(used)
                     raise
                 finally:
-                    self._gateway.sending.discard(task)
+                    self._shared.sending.discard(task)
                     self._quota.used(share, took)
                     self._places.leave()
             finally:
@@ -229,7 +371,7 @@ class Client:
 
         def before_sleep(state: tenacity.RetryCallState) -> None:
             nonlocal seconds
-            self._gateway.stats.retries += 1
+            self._shared.stats.retries += 1
             seconds += state.upcoming_sleep
             pause = round(state.upcoming_sleep, 3)
             message = f"{_error(state)}; again in {pause:g} s"
@@ -295,7 +437,7 @@ class Client:
                         continue
                     finally:
                         self._budget.settle(most, most)
-                        await self._gateway.lose(most)
+                        await self._shared.lose(most)
         return False
 
     async def _offered(self) -> str:

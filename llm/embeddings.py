@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, Field
 
+from toolloom.llm.client import Shared
 from toolloom.llm.limits import usage_of
 from toolloom.llm.messages import EMBEDDINGS, MOST_TOKENS, WORK, Garbled, TooMuch
 from toolloom.schemas import Endpoint, EndpointError, Usage, canonical
@@ -19,8 +20,6 @@ from toolloom.schemas.endpoint import public
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from toolloom.llm.model import Gateway
 
     Vector: TypeAlias = NDArray[np.float32]
 
@@ -48,7 +47,7 @@ class Response(BaseModel):
 class Embedder:
     """One model's embeddings at one endpoint. Made by Gateway.embedder."""
 
-    def __init__(self, endpoint: Endpoint, gateway: Gateway) -> None:
+    def __init__(self, endpoint: Endpoint, gateway: Shared) -> None:
         self.endpoint = endpoint
         self._gateway = gateway
         self._name = public(endpoint.base_url)

@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from toolloom.llm.batch import Batcher, NoBatches, Pace
-from toolloom.llm.cache import Cache, Entry
-from toolloom.llm.client import CONNECTIONS, Client
+from toolloom.llm.client import Client, Shared
 from toolloom.llm.embeddings import Embedder
-from toolloom.llm.limits import FREE, ConcurrencyLimit, Quota, Spending, Try, usage_of
-from toolloom.llm.local import LocalServer, guided
+from toolloom.llm.limits import Try, usage_of
+from toolloom.llm.local import guided
 from toolloom.llm.messages import (
     CHAT,
-    EMBEDDINGS,
     WORK,
     FormatRefused,
     Mode,
@@ -31,53 +27,17 @@ from toolloom.llm.messages import (
     decode,
     encode,
     fingerprint,
-    note,
 )
 from toolloom.schemas import Budget, Endpoint, Price, Usage
 from toolloom.schemas.endpoint import public
 
-T = TypeVar("T")
-
 MODE = "mode"
 TOKENS_IN_A_BYTE = 0.3  # of a request, at first; then as the endpoint counts
 GRACE = 1.0  # seconds for answers that are under way when a run ends early
-BESIDE_BATCHES = 32  # requests at once that cannot wait for a batch
 
 
-@dataclass
-class Stats:
-    """What this process really asked and paid for.
-
-    Answers from the cache count as `cached`, among them each text whose embedding was there;
-    `embedded` are the texts whose embedding was not.
-    """
-
-    asked: int = 0
-    cached: int = 0
-    embedded: int = 0
-    retries: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
-
-    def add(self, other: Stats) -> None:
-        """Count what another process asked and paid for."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
-
-    def book(self, used: Usage) -> None:
-        self.prompt_tokens += used.prompt_tokens
-        self.cached_tokens += used.cached_tokens
-        self.completion_tokens += used.completion_tokens
-        self.cost += used.cost
-
-
-class Gateway:
-    """Opens models, and has what they share: cache, budget, limits, connections. `async with` it.
-
-    `in_flight` are requests under way by their key, and batches of texts by the keys of those.
-    """
+class Gateway(Shared):
+    """Opens models. `async with` it: it holds connections, a database and perhaps a server."""
 
     def __init__(
         self,
@@ -93,24 +53,11 @@ class Gateway:
         `budget` is for all that `run` ever used, in this process or before; `pace` is that of
         batches. Raises StoreError.
         """
-        self.cache = Cache(cache)
-        self.budget = Spending(budget or Budget())
-        self.run = run
-        self.stats = Stats()
-        self.in_flight: dict[str, asyncio.Task[Any]] = {}
-        self.sending: set[asyncio.Task[Any] | None] = set()  # somebody has to pay for an answer
-        self._opened = AsyncExitStack()
-        self._opening = asyncio.Lock()
-        self._prices = dict(prices or {})
+        super().__init__(cache, prices or {}, budget or Budget(), run)
         self._pace = pace
-        self._places: dict[tuple[str, str], ConcurrencyLimit] = {}  # by address and key
-        self._quotas: dict[tuple[str, str, str], Quota] = {}  # and by model
         self._models: dict[Endpoint, Model] = {}
         self._embedders: dict[Endpoint, Embedder] = {}
-        self._clients: dict[tuple[Endpoint, str], Client] = {}
         self._batchers: dict[tuple[str, str], Batcher] = {}
-        self._served: dict[tuple[str, str], str] = {}  # addresses of servers of our own
-        self._unmetered: set[tuple[str, str, str]] = set()  # who tells no tokens
 
     async def __aenter__(self) -> Self:
         if not self.budget.endless:
@@ -157,87 +104,6 @@ class Gateway:
             self._batchers[name] = Batcher(client, self, model.commit, tries, self._pace)
         self._batchers[name].allow(endpoint.concurrency)
         return self._batchers[name]
-
-    def price(self, endpoint: Endpoint) -> Price:
-        return self._prices.get(endpoint.model, FREE)
-
-    def limits(self, endpoint: Endpoint) -> tuple[ConcurrencyLimit, Quota]:
-        """An endpoint's limits, which hold for all that share its address or model."""
-        at = endpoint.base_url, endpoint.key_env
-        places = self._places.setdefault(at, ConcurrencyLimit(public(endpoint.base_url)))
-        quota = self._quotas.setdefault((*at, endpoint.model), Quota())
-        # In batch mode `concurrency` is for batches; what has to be asked at once keeps to this.
-        most = BESIDE_BATCHES if endpoint.batched else CONNECTIONS
-        places.allow(min(endpoint.concurrency, most))
-        quota.allow(endpoint.requests_per_minute, endpoint.tokens_per_minute)
-        return places, quota
-
-    async def client(self, endpoint: Endpoint, path: str) -> Client:
-        """The client of one path of an endpoint, opened when it is first needed: so is a server of
-        our own started."""
-        if client := self._clients.get((endpoint, path)):
-            return client
-        async with self._opening:
-            if client := self._clients.get((endpoint, path)):
-                return client
-            at = await self._serve(endpoint, path) if endpoint.named else endpoint.base_url
-            client = self._clients[endpoint, path] = Client(endpoint, at, path, self)
-            self._opened.push_async_callback(client.close)
-        return client
-
-    async def _serve(self, endpoint: Endpoint, path: str) -> str:
-        """The address of a server that is started in this process."""
-        at = endpoint.base_url, path if endpoint.local else ""  # one model does not both well
-        if at not in self._served:
-            if endpoint.local:
-                server: Any = LocalServer(embeddings=path == EMBEDDINGS)
-            else:
-                from toolloom.llm.scripted import FakeServer
-
-                server = FakeServer()
-            self._served[at] = (await self._opened.enter_async_context(server)).base_url
-        return self._served[at]
-
-    def fly(self, keys: Iterable[str], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Do it in a task of its own; whoever asks for one of the keys too waits for it."""
-        task, keys = asyncio.create_task(work), tuple(keys)
-
-        def landed(task: asyncio.Task[T]) -> None:
-            for key in keys:
-                del self.in_flight[key]
-            if not task.cancelled():
-                task.exception()  # whoever asked may have given up, and nobody else looks
-
-        self.in_flight.update(dict.fromkeys(keys, task))
-        task.add_done_callback(landed)
-        return task
-
-    def drop(self, tasks: set[asyncio.Task[T]]) -> None:
-        """End tasks, but those that have sent something: it is paid for."""
-        for task in tasks - self.sending:
-            task.cancel()
-
-    async def lose(self, lost: Usage) -> None:
-        """Book a try without an answer on the run that made it."""
-        await self.cache.lose(WORK.get().run or self.run, lost)
-
-    def entry(
-        self, endpoint: Endpoint, kind: str, key: str, body: str, run: str, tries: int, used: Usage
-    ) -> Entry:
-        """A response as the cache keeps it, with who asked for it."""
-        work = WORK.get()
-        asked = (public(endpoint.base_url), endpoint.model, run, work.stage, work.agent)
-        took = (used.prompt_tokens, used.cached_tokens, used.completion_tokens, used.cost)
-        return Entry(key, body, kind, *asked, tries, *took)
-
-    def warn_of_no_usage(self, endpoint: Endpoint, words: str) -> None:
-        """Say once of a model that it does not tell what it takes."""
-        address = public(endpoint.base_url)
-        model = (address, endpoint.model, words)
-        if model not in self._unmetered:
-            self._unmetered.add(model)
-            message = f"{address} does not say how many tokens {endpoint.model!r} {words}"
-            note(logging.WARNING, "no_usage", message, model=endpoint.model)
 
 
 class Model:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from toolloom.llm.model import Stats
+    from toolloom.llm.client import Stats
     from toolloom.pipeline.stage import Stage
     from toolloom.pipeline.store.run_folder import Mark
     from toolloom.schemas import Outcome, Recipe

@@ -27,8 +27,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
+from toolloom.llm.client import Stats
 from toolloom.llm.messages import WORK, Work
-from toolloom.llm.model import Stats
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.run_report import Summary, summarise
 from toolloom.pipeline.growth import begin

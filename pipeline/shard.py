@@ -23,7 +23,7 @@ from typing import Protocol, TypeAlias
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import Entry
-from toolloom.llm.model import Stats
+from toolloom.llm.client import Stats
 from toolloom.pipeline.stage import Context, ShardPart, Stage, check, work_on
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
 from toolloom.schemas import (

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from support import toys
 
-from toolloom.llm.model import Stats
+from toolloom.llm.client import Stats
 from toolloom.pipeline import progress as watching
 from toolloom.pipeline.pages.screen import Screen, lasting
 from toolloom.pipeline.progress import Progress
