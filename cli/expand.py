@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -187,6 +188,7 @@ def _add(
 
 
 SHOWN = 10  # templates mined of a dataset
+MINED = 1_000  # samples of a split that are read for them
 
 
 @app.command()
@@ -217,7 +219,7 @@ def preview(
     from toolloom.pipeline.pages.dialogue import preview_view
     from toolloom.pipeline.pages.recipes import previews_in_words
     from toolloom.pipeline.store.version import find_version
-    from toolloom.pipeline.templates.preview import preview as shown_of
+    from toolloom.pipeline.templates.filling import preview as shown_of
     from toolloom.schemas import NothingFound
 
     if not paths and dataset is None:
@@ -236,13 +238,37 @@ def _templates(
     paths: list[Path], version: Version | None, seed: int
 ) -> tuple[list[Template], list[Rejected]]:
     """The templates that are asked for, and the samples that make none."""
-    from toolloom.pipeline.templates.preview import apis_of, mined
     from toolloom.pipeline.templates.written import Given, load_templates
-    from toolloom.schemas import Rejected, Template
+    from toolloom.schemas import Api, StoreError, Template
 
     if not paths and version is not None:
-        found = mined(version)
+        found = _mined(version)
         made = [one for one in found if isinstance(one, Template)]
-        return made, [one for one in found if isinstance(one, Rejected)]
-    apis = apis_of(version) if version is not None else None
-    return load_templates(paths, Given(apis, seed=seed)), []
+        return made, [one for one in found if not isinstance(one, Template)]
+    apis: dict[str, Api] = {}
+    for row in version.rows("apis") if version is not None else ():
+        try:
+            api = Api.model_validate_json(row["record"])
+        except ValueError as error:
+            assert version
+            raise StoreError(f"{version.path}: the config `apis` is damaged.") from error
+        apis.setdefault(api.id, api)
+    given = None if version is None else list(apis.values())
+    return load_templates(paths, Given(given, seed=seed)), []
+
+
+def _mined(version: Version) -> list[Template | Rejected]:
+    """Templates of the first samples of each split, and those that can be none; in worlds scripts
+    are played instead."""
+    from toolloom.pipeline.templates.mine import SeenValues, mine
+    from toolloom.schemas import Split
+
+    made: list[Template | Rejected] = []
+    for split in version.splits("samples"):
+        samples = islice(version.samples(split), MINED)
+        dumped = [s.model_dump(mode="json") for s in samples if not s.dialogue.query.setting]
+        known = SeenValues()  # of its split alone: no value crosses over
+        for sample in dumped:
+            known.add(sample)
+        made += (mine(sample, known, Split(split)) for sample in dumped)
+    return made

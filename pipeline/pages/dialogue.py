@@ -23,7 +23,7 @@ from toolloom.schemas.splits import api_id, need_of
 
 if TYPE_CHECKING:
     from toolloom.pipeline.dataset.diff import Example
-    from toolloom.pipeline.templates.preview import TemplatePreview
+    from toolloom.pipeline.templates.filling import TemplatePreview
 
 SHORT = 200  # characters of JSON that are shown without being asked for
 # Shown elsewhere on the page, or of no use to a reader.

@@ -18,7 +18,7 @@ from toolloom.schemas.template import CLOSE, OPEN, marker
 
 if TYPE_CHECKING:
     from toolloom.pipeline.estimate import Forecast, Limit
-    from toolloom.pipeline.templates.preview import TemplatePreview
+    from toolloom.pipeline.templates.filling import TemplatePreview
     from toolloom.schemas import Choice, Rejected, Template
 
 EXAMPLES = 3  # values shown of a template's choice

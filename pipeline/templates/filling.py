@@ -14,17 +14,21 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
 from typing import Any, TypeAlias
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.files import to_text
 from toolloom.schemas import (
     Dialogue,
+    Finding,
     JsonObject,
     Message,
     Provenance,
@@ -313,3 +317,46 @@ def _opened(message: JsonObject) -> JsonObject:
 def _written(message: JsonObject) -> JsonObject:
     content = message["content"]
     return {**message, "content": content if content is None else text_of(content)}
+
+
+_TRIES = 2_000  # draws for a preview
+
+
+@dataclass(frozen=True)
+class PreviewRow:
+    """A row of a template, and what the certain checks say of it."""
+
+    sample: Sample
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class TemplatePreview:
+    """A template, and some of its rows: the original values first."""
+
+    template: Template
+    rows: tuple[PreviewRow, ...]
+
+    @property
+    def possible(self) -> int:
+        """How many rows there could be."""
+        return math.prod(len(choice.rows) for choice in self.template.choices)
+
+    @property
+    def fails(self) -> bool:
+        """Whether no row passes."""
+        return all(row.findings for row in self.rows)
+
+
+def preview(template: Template, count: int, seed: int = 0) -> TemplatePreview:
+    """Up to `count` different rows: the original values, then others by chance."""
+    renderer, rng = TemplateRenderer(template, seed), rng_for(seed, "preview", template.id)
+    rows = [(0,) * len(template.choices)]
+    rows += islice((row for row in renderer.drawn(rng, _TRIES) if any(row)), count - 1)
+    samples = (
+        Sample.model_validate(renderer.sample(row, f"{template.id}-x{number:06d}"))
+        for number, row in enumerate(rows)
+    )
+    return TemplatePreview(
+        template, tuple(PreviewRow(each, inspect(each.dialogue)) for each in samples)
+    )
