@@ -254,23 +254,20 @@ class _TermReader:
             parts = [_skipping(part, scope) for part in parts]
         return parts[0] if len(parts) == 1 else ["and", *parts]
 
-    def disjunction(self, scope: NameScope) -> tuple[Tree, Kind]:
-        return self.joined("or", self.conjunction, scope)
-
-    def conjunction(self, scope: NameScope) -> tuple[Tree, Kind]:
-        return self.joined("and", self.negation, scope)
-
-    def joined(
-        self, word: str, inner: Callable[[NameScope], tuple[Tree, Kind]], scope: NameScope
+    def disjunction(
+        self, scope: NameScope, words: tuple[str, ...] = ("or", "and")
     ) -> tuple[Tree, Kind]:
-        tree, kind = inner(scope)
+        """Conditions joined by the first of the words, each joined by the next; or one term."""
+        if not words:
+            return self.negation(scope)
+        tree, kind = self.disjunction(scope, words[1:])
         parts = [tree]
-        while self.found(word):
+        while self.found(words[0]):
             if kind["type"] not in ("boolean", "any"):
-                self.fail(f"`{word}` joins conditions, and {said(kind)} is none")
-            tree, kind = inner(scope)
+                self.fail(f"`{words[0]}` joins conditions, and {said(kind)} is none")
+            tree, kind = self.disjunction(scope, words[1:])
             parts.append(tree)
-        return (parts[0], kind) if len(parts) == 1 else ([word, *parts], BOOLEAN)
+        return (parts[0], kind) if len(parts) == 1 else ([words[0], *parts], BOOLEAN)
 
     def negation(self, scope: NameScope) -> tuple[Tree, Kind]:
         if self.found("not"):
@@ -347,12 +344,10 @@ class _TermReader:
                     self.fail("A date has no hours; write `at(date, time)`")
                 amount = ["-", ["value", 0], right] if sign == "-" else right
                 tree = ["shift", tree, amount, unit]
-                continue
-            wrong = next((k for k in (kind, other) if k["type"] not in (*NUMBERS, "any")), None)
-            if wrong:
+            else:
                 hint = "; a span needs a unit, as in `+ 3 days`" if kind["type"] in MOMENTS else ""
-                self.fail(f"`{sign}` needs numbers, and here is {said(wrong)}{hint}")
-            tree, kind = [sign, tree, right], _either(kind, other)
+                kind = self.number(sign, kind, other, hint)
+                tree = [sign, tree, right]
         return tree, kind
 
     def product(self, scope: NameScope) -> tuple[Tree, Kind]:
@@ -360,11 +355,15 @@ class _TermReader:
         while (sign := self.peek().text) in ("*", "/") and self.peek().form == "sign":
             self.next += 1
             right, other = self.factor(scope)
-            wrong = next((k for k in (kind, other) if k["type"] not in (*NUMBERS, "any")), None)
-            if wrong:
-                self.fail(f"`{sign}` needs numbers, and here is {said(wrong)}")
-            tree, kind = [sign, tree, right], NUMBER if sign == "/" else _either(kind, other)
+            tree, kind = [sign, tree, right], self.number(sign, kind, other)
         return tree, kind
+
+    def number(self, sign: str, kind: Kind, other: Kind, hint: str = "") -> Kind:
+        """The type of what arithmetic gives."""
+        if wrong := next((k for k in (kind, other) if k["type"] not in (*NUMBERS, "any")), None):
+            self.fail(f"`{sign}` needs numbers, and here is {said(wrong)}{hint}")
+        whole = sign != "/" and kind["type"] == other["type"] == "integer"
+        return INTEGER if whole else NUMBER
 
     def factor(self, scope: NameScope) -> tuple[Tree, Kind]:
         token = self.take()
@@ -447,7 +446,7 @@ class _TermReader:
             if _step_into(row_of(entity), name, scope)
         ][:1]
         if owners and name in scope.names:
-            alias, entity = owners[0]
+            _, entity = owners[0]
             raise Mistake(
                 f"`{name}` in {self.text!r} is of {entity} and a name of its own: write "
                 f"`this.{name}` in a view or a change, name the row of a search (`{entity} as x`), "
@@ -479,8 +478,9 @@ class _TermReader:
     def path(
         self, tree: Tree, kind: Kind, scope: NameScope, dotted: bool = True
     ) -> tuple[Tree, Kind]:
-        """Fields after a value: `.product.price`, through references."""
-        while not dotted or self.found("."):
+        """Fields after a value: `.product.price`, through references. Those of a list's rows are
+        left to `sum` and its like."""
+        while not dotted or (kind["type"] != "list" and self.found(".")):
             dotted = True
             token = self.take()
             if token.form != "name":
@@ -688,10 +688,6 @@ def as_key(tree: Tree, kind: Kind, other: Kind, scope: NameScope) -> tuple[Tree,
     return tree, kind
 
 
-def _either(kind: Kind, other: Kind) -> Kind:
-    return INTEGER if kind["type"] == other["type"] == "integer" else NUMBER
-
-
 def _fields_of(kind: Kind, scope: NameScope) -> Mapping[str, Kind]:
     if kind["type"] == "row":
         return scope.entities[kind["entity"]]
@@ -811,26 +807,20 @@ def _over_rows(name: str) -> _Function:
 
     def read(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
         start, middle = reader.next, reader.ahead("for")
-        if middle is not None:
-            reader.next = middle + 1
-            source, item, alias = reader.source(scope)
-        else:
-            source, item, alias = _dotted_source(reader, scope)
+        reader.next = start if middle is None else middle + 1
+        source, item, alias = reader.source(scope)
         within = reader.inside(item, alias, scope)
+        tree, kind = ["var", alias], item
+        if middle is None and reader.found("."):
+            tree, kind = reader.path(tree, within.names[alias], within, dotted=False)
         test = reader.clause(within) if reader.found("where") else None
         reader.need(")")
-        after = reader.next
         if middle is not None:
-            reader.next = start
+            after, reader.next = reader.next, start
             tree, kind = reader.sum(within)
             if reader.next != middle:
                 reader.fail("An operator is missing")
-        elif reader.tokens[start + 1].text == ".":
-            reader.next = start + 2
-            tree, kind = reader.path(["var", alias], within.names[alias], within, dotted=False)
-        else:
-            tree, kind = ["var", alias], item
-        reader.next = after
+            reader.next = after
         if name == "sum" and kind["type"] not in (*NUMBERS, "any"):
             reader.fail(f"`sum` adds numbers, and here is {said(kind)}")
         if kind["type"] in ("row", "list", "object", "boolean"):
@@ -838,29 +828,6 @@ def _over_rows(name: str) -> _Function:
         return [name, source, alias, test, tree], kind
 
     return read
-
-
-def _dotted_source(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind, str]:
-    """The source of `lines.quantity` or `$payments.amount`: what stands before the first point."""
-    token = reader.take()
-    item: Kind
-    if token.form == "arg":
-        kind, tree = reader.argument(token.text[1:], scope), ["arg", token.text[1:]]
-    elif token.text in scope.names:
-        kind, tree = scope.names[token.text], ["var", token.text]
-    elif token.text in scope.entities:
-        kind, tree = list_of(row_of(token.text)), ["table", token.text]
-    else:
-        raise Mistake(
-            f"`{token.text}` is no entity or list in {reader.text!r}"
-            f"{near(token.text, scope.entities)}."
-        )
-    if kind["type"] != "list":
-        reader.fail(f"A list is needed, and `{token.text}` is {said(kind)}")
-    item = kind["of"]
-    while reader.found("."):
-        reader.take()
-    return tree, item, reader.alias(scope)
 
 
 _MOMENT = ("date", "datetime", "time")

@@ -18,8 +18,6 @@ from functools import lru_cache
 from itertools import chain, product
 from typing import Any
 
-from pydantic_core import to_json
-
 from toolloom.pipeline.checks.evidence import evidence_at
 from toolloom.pipeline.checks.grounding import founded, leaves, mentions, named
 from toolloom.pipeline.checks.schema import parts_of
@@ -37,7 +35,6 @@ from toolloom.pipeline.checks.transcript import (
     shown,
 )
 from toolloom.pipeline.checks.world.interpreter import (
-    Frame,
     Json,
     Machine,
     Row,
@@ -93,12 +90,13 @@ def outcome(dialogue: Dialogue, machine: Machine) -> Iterator[Fault]:
     start = state = state_of(setting.start["tables"], setting.start["me"], setting.start["next"])
     calls = [call for call in made(dialogue) if call.api and call.api.source.kind == "world"]
     own = [call for call in calls if call.api and call.api.source.reference == setting.world]
-    watch, broken = _PolicyWatch(machine, now), list[Fault]()
+    done, broken = list[Acted](), list[Fault]()
     for call in own:
         acted = Acted(_operation(call), call.arguments, _agreed(dialogue, call))
         after, response, error = machine.apply(state, acted.name, call.arguments, now)
-        policies = watch.broken(acted, state, error)
-        broken += (Fault(Reason.POLICY_BROKEN, call.place, f"{call.name}: {p}") for p in policies)
+        for policy in () if error else _broken(machine, acted, done, state, now):
+            broken.append(Fault(Reason.POLICY_BROKEN, call.place, f"{call.name}: {policy}"))
+        done.append(acted)
         seen, state = observed(response, error), after
         if not _repeats(dialogue, call, seen):
             there = shown(
@@ -112,7 +110,15 @@ def outcome(dialogue: Dialogue, machine: Machine) -> Iterator[Fault]:
             yield Fault(Reason.UNGROUNDED_ARGUMENT, call.place, detail)
     yield from _changed(setting, difference(machine, start, state))
     yield from _untold(dialogue, setting)
-    yield from false_claims(dialogue, machine, setting)
+    names = _names(machine, setting)
+    for place, text, _ in replies(dialogue):
+        for detail in (
+            *_moments_untrue(dialogue, text, place),
+            *_units_untrue(dialogue, text, place, machine),
+            *_names_untrue(dialogue, text, place, names),
+        ):
+            yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
+    yield from _names_invented(dialogue, machine, setting, names)
     yield from broken
 
 
@@ -123,9 +129,6 @@ def _repeats(dialogue: Dialogue, call: CallMade, seen: Observation) -> bool:
     before = dialogue.messages[call.back].execution
     if before is not None and before.whole_tokens is not None:
         return before.digest == digest(seen.model_dump(mode="json"), 64)
-    with suppress(ValueError):  # half characters
-        if len({to_json(each, inf_nan_mode="constants") for each in (seen, call.observation)}) == 1:
-            return True  # to be quick
     there, here = (each.model_dump(mode="json") for each in (call.observation, seen))
     return canonical(there) == canonical(here)
 
@@ -138,8 +141,14 @@ def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[
     operation = machine.operations.get(_operation(call))
     if operation is None or call.api is None:
         return
-    texts = [*said_before(dialogue, call.place), *_refused(dialogue, call.place)]
-    agreed = [*texts, *_answered(dialogue, call.place)]
+    texts = said_before(dialogue, call.place)
+    # What errors said too: `CRN-7 is blocked by CRN-3` tells of both.
+    before = (c.observation for c in made(dialogue) if c.back is not None and c.back < call.place)
+    texts += [each.error for each in before if each is not None and each.error]
+    # What the assistant said, and the user answered.
+    roles = [message.role for message in dialogue.messages[: call.place]]
+    last = max((at for at, role in enumerate(roles) if role == "user"), default=0)
+    agreed = [*texts, *(text for at, text, _ in replies(dialogue) if at < last)]
     seen = observed_before(dialogue, call.place)
     setting = dialogue.query.setting
     known = {leaf for leaf in leaves(seen) if isinstance(leaf, str)}
@@ -156,18 +165,6 @@ def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[
                 held = True
             if not held:
                 yield name, leaf
-
-
-def _refused(dialogue: Dialogue, place: int) -> list[str]:
-    """What errors said before a message: `CRN-7 is blocked by CRN-3` tells of both."""
-    seen = (c.observation for c in made(dialogue) if c.back is not None and c.back < place)
-    return [each.error for each in seen if each is not None and each.error]
-
-
-def _answered(dialogue: Dialogue, place: int) -> list[str]:
-    """What the assistant said before a message, and the user answered."""
-    last = max((i for i, m in enumerate(dialogue.messages[:place]) if m.role == "user"), default=0)
-    return [text for at, text, _ in replies(dialogue) if at < last]
 
 
 def _leaves_of(kind: Json, value: Json) -> Iterator[tuple[Json, Json]]:
@@ -190,12 +187,12 @@ def _changed(setting: Setting, changes: Sequence[Sequence[Any]]) -> Iterator[Fau
     wanted = Counter(canonical(list(change)) for change in setting.goal.changes)
     there = Counter(canonical(list(change)) for change in changes)
     for change in sorted((wanted - there).elements()):
-        yield Fault(Reason.GOAL_NOT_REACHED, None, f"is not changed: {shown_change(change)}")
+        yield Fault(Reason.GOAL_NOT_REACHED, None, f"is not changed: {_cut(change)}")
     for change in sorted((there - wanted).elements()):
-        yield Fault(Reason.COLLATERAL_CHANGE, None, f"nobody asked for {shown_change(change)}")
+        yield Fault(Reason.COLLATERAL_CHANGE, None, f"nobody asked for {_cut(change)}")
 
 
-def shown_change(change: str) -> str:
+def _cut(change: str) -> str:
     return change if len(change) <= LONGEST else f"{change[: LONGEST - 1]}…"
 
 
@@ -253,77 +250,40 @@ def broken_policies(
     machine: Machine, start: State, now: str, calls: Sequence[Acted]
 ) -> Iterator[Broken]:
     """Each policy that a call breaks: calls that fail break none, as nothing comes of them."""
-    state, watch = start, _PolicyWatch(machine, now)
+    state = start
     for number, call in enumerate(calls):
         after, _, error = machine.apply(state, call.name, call.arguments, now)
-        yield from (Broken(number, says) for says in watch.broken(call, state, error))
+        if error is None:
+            broken = _broken(machine, call, calls[:number], state, now)
+            yield from (Broken(number, says) for says in broken)
         state = after
 
 
-class _PolicyWatch:
-    """A dialogue's calls, one after the other, as far as policies look back at them."""
-
-    def __init__(self, machine: Machine, now: str) -> None:
-        self._machine, self._now = machine, now
-        self._done: list[Acted] = []
-        self._users: dict[str, set[str]] = {}
-
-    def broken(self, call: Acted, before: State, error: str | None) -> list[str]:
-        """The policies that a call breaks, made in the state `before`."""
-        policies = [p for p in self._machine.world["policies"] if call.name in p["calls"]]
-        found = []
-        if policies and error is None:
-            frame = self._machine.bound(before, call.name, call.arguments, self._now)
-            kept = (_kept(p, call, self._done, frame, self._users) for p in policies if frame)
-            found = [p["says"] for p, held in zip(policies, kept, strict=False) if not held]
-        self._done.append(call)
-        return found
-
-
-def _kept(
-    policy: Json, call: Acted, done: Sequence[Acted], frame: Frame, users: dict[str, set[str]]
-) -> bool:
-    if policy.get("consent") and not call.agreed:
-        return False
-    clauses = policy.get("must", {}).get(call.name, ())
-    if not all(as_term(tree)(frame) for _, tree in clauses):
-        return False
-    if policy.get("first"):
+def _broken(
+    machine: Machine, call: Acted, done: Sequence[Acted], before: State, now: str
+) -> Iterator[str]:
+    """The policies that a call breaks, made in the state `before`, after those that are `done`."""
+    policies = [p for p in machine.world["policies"] if call.name in p["calls"]]
+    frame = machine.bound(before, call.name, call.arguments, now) if policies else None
+    if frame is None:
+        return
+    for policy in policies:
         same = [(name, call.arguments.get(name)) for name in policy.get("same", ())]
-        looked = (
-            earlier
-            for earlier in done
-            if earlier.name in policy["first"]
+        looked = any(
+            earlier.name in policy.get("first", ())
             and all(earlier.arguments.get(name, value) == value for name, value in same)
+            for earlier in done
         )
-        if next(looked, None) is None:
-            return False
-    if "once" in policy:
-        value = call.arguments.get(policy["once"])
-        if any(d.name == call.name and d.arguments.get(policy["once"]) == value for d in done):
-            return False
-    if "one" in policy:
-        row = frame.vars.get(policy["one"])
-        seen = users.setdefault(policy["one"], set())
-        seen.add(str(row))
-        return len(seen) == 1
-    return True
+        clauses = policy.get("must", {}).get(call.name, ())
+        if (
+            (policy.get("consent") and not call.agreed)
+            or not all(as_term(tree)(frame) for _, tree in clauses)
+            or (policy.get("first") and not looked)
+        ):
+            yield policy["says"]
 
 
 # --- what is said -----------------------------------------------------------------------------
-
-
-def false_claims(dialogue: Dialogue, machine: Machine, setting: Setting) -> Iterator[Fault]:
-    """What replies say, and lookups are narrowed by, that is nowhere."""
-    named = _names(machine, setting)
-    for place, text, _ in replies(dialogue):
-        for detail in (
-            *_moments_untrue(dialogue, text, place),
-            *_units_untrue(dialogue, text, place, machine),
-            *_names_untrue(dialogue, text, place, named),
-        ):
-            yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
-    yield from _names_invented(dialogue, machine, setting, named)
 
 
 def _names_invented(

@@ -53,7 +53,7 @@ _KEYS = {
     "entity": {"key", "noun", "called", "rows", "fields", "data", "rules", "likely", "rising"}
     | {"views"},
     "operation": {"about", "sought", "args", "steps", "returns"},
-    "policy": {"says", "calls", "must", "first", "same", "once", "one", "consent", "words"},
+    "policy": {"says", "calls", "must", "first", "same", "consent", "words"},
     "promise": {"effects", "only_if", "after", "shows"},
 }
 _STEPS = ("require", "find", "let", "create", "update", "delete", "each")
@@ -152,7 +152,12 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
     every = reader.raw.get("operations")
     for name, spec in reader.named(every, ("operations",), "operations", _TOOL_NAME):
         operations[name], scopes[name] = _operation(reader, name, spec)
-    _fixes(reader, operations)
+    for name, operation in operations.items():
+        for code, error in operation["errors"].items():
+            if "fix" in error and error["fix"] not in operations:
+                hints = grammar.near(error["fix"], operations)
+                place: Place = ("operations", name, "steps")
+                fault(place, f"The fix of `{code}` is no operation{hints}.")
     return {
         "name": reader.text(reader.raw.get("world"), ("world",)),
         "category": str(reader.raw.get("category", "")),
@@ -503,28 +508,13 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
     return operation, scope
 
 
-def _one_by_one(raw: list[Any]) -> Iterator[tuple[int, Any]]:
-    """Steps with their places; a `let` of several names is one of each."""
-    for number, step in enumerate(raw):
-        named = step.get("let") if isinstance(step, dict) else None
-        if isinstance(named, dict) and len(named) > 1:
-            yield from ((number, {**step, "let": {name: named[name]}}) for name in named)
-        else:
-            yield number, step
-
-
 def _steps(
-    reader: _World,
-    raw: list[Any],
-    scope: NameScope,
-    place: Place,
-    errors: Errors,
-    nested: bool,
+    reader: _World, raw: list[Any], scope: NameScope, place: Place, errors: Errors, nested: bool
 ) -> tuple[list[Tree], NameScope]:
     steps: list[Tree] = []
-    for number, step in _one_by_one(raw):
+    for number, raw_step in enumerate(raw):
         where = (*place, number)
-        spec = reader.mapping(step, where)
+        spec = reader.mapping(raw_step, where)
         acts = [act for act in _STEPS if act in spec]
         for key in spec:
             if key not in _STEP_KEYS:
@@ -536,29 +526,18 @@ def _steps(
         if acts[0] == "each" and nested:
             reader.fault(where, "`each` cannot stand in another `each`.")
             continue
-        read = reader.told(where, _STEP[acts[0]], reader, spec, scope, where, errors)
-        if read is None:  # what it would have named raises no mistakes of its own
+        step = _Step(reader, spec, scope, where, errors)
+        trees = reader.told(where, getattr(step, f"read_{acts[0]}"))
+        if trees is None:  # what it would have named raises no mistakes of its own
             scope = scope.bound(str(spec.get("as", "")), grammar.ANY)
             continue
-        tree, after = read
         if "when" in spec:
             asking = replace(scope, skips=False)
             test = reader.told((*where, "when"), grammar.clause, str(spec["when"]), asking)
-            tree = ["when", test, tree]
-        steps.append(tree)
-        scope = after
+            trees = [["when", test, tree] for tree in trees]
+        steps += trees
+        scope = step.scope
     return steps, scope
-
-
-def _refusal(spec: Mapping[str, Any], scope: NameScope, errors: Errors) -> tuple[str, Tree]:
-    """The code and text after `else`: `twice: It was renewed twice.`"""
-    code, _, text = str(spec.get("else", "")).partition(":")
-    code, text = code.strip(), text.strip()
-    if not _NAME.fullmatch(code) or not text:
-        raise Mistake('`else` needs a code and a text: `else: "too_late: It was sent on {sent}."`')
-    tree = grammar.template(text, scope)
-    errors.setdefault(code, {"text": text} | ({"fix": str(spec["fix"])} if spec.get("fix") else {}))
-    return code, tree
 
 
 def _response(reader: _World, raw: Any, scope: NameScope, place: Place) -> tuple[Tree, Kind]:
@@ -576,146 +555,121 @@ def _response(reader: _World, raw: Any, scope: NameScope, place: Place) -> tuple
     }
 
 
-_Read: TypeAlias = tuple[Tree, NameScope]
+@dataclass
+class _Step:
+    """One step of an operation while it is read; `scope` grows by what it names."""
 
+    world: _World
+    spec: Mapping[str, Any]
+    scope: NameScope
+    place: Place
+    errors: Errors
 
-def _read_require(
-    _: _World,
-    spec: Mapping[str, Any],
-    scope: NameScope,
-    _w: Place,
-    errors: Errors,
-) -> _Read:
-    test = grammar.clause(str(spec["require"]), scope)
-    return ["require", test, *_refusal(spec, scope, errors)], scope
-
-
-def _read_find(
-    _: _World,
-    spec: Mapping[str, Any],
-    scope: NameScope,
-    _w: Place,
-    errors: Errors,
-) -> _Read:
-    text = str(spec["find"])
-    tree, kind = grammar.term(text, scope)
-    if kind["type"] == "list" and kind["of"]["type"] == "row":
-        tree, kind = ["first", *tree[1:5]], kind["of"]
-    if kind["type"] != "row":
-        raise Mistake(f"`find` needs a search for rows, and {text!r} is {grammar.said(kind)}.")
-    name = str(spec.get("as", "row"))
-    return ["find", name, tree, *_refusal(spec, scope, errors)], scope.bound(name, kind)
-
-
-def _read_let(
-    reader: _World, spec: Mapping[str, Any], scope: NameScope, place: Place, _e: Errors
-) -> _Read:
-    trees: list[Tree] = []
-    for name, text in reader.named(spec["let"], (*place, "let")):
-        tree, kind = grammar.term(str(text), scope)
-        if name in scope.names and not grammar.fits(scope.names[name], kind):
-            raise Mistake(f"`{name}` is {grammar.said(scope.names[name])} already.")
-        scope = scope.bound(name, kind)
-        trees.append(["let", name, tree])
-    if not trees:
-        raise Mistake("`let` names a value: `let: {total: …}`.")
-    return trees[0], scope
-
-
-def _sets(reader: _World, spec: Any, entity: str, scope: NameScope, place: Place) -> list[Any]:
-    fields: dict[str, Tree] = {}
-    names: dict[str, list[str]] = {}
-    for name, text in reader.mapping(spec, place).items():
-        columns = reader.entities[entity]
-        if name not in columns or name == reader.keys[entity]:
+    def refusal(self) -> tuple[str, Tree]:
+        """The code and text after `else`: `twice: It was renewed twice.`"""
+        code, _, text = str(self.spec.get("else", "")).partition(":")
+        code, text = code.strip(), text.strip()
+        if not _NAME.fullmatch(code) or not text:
             raise Mistake(
-                f"{entity} has no field `{name}` to set{grammar.near(str(name), columns)}."
+                '`else` needs a code and a text: `else: "too_late: It was sent on {sent}."`'
             )
-        tree = _fitting(str(text), scope, columns[name])
-        fields[name] = tree
-        if absent := grammar.absent_in(tree, scope):
-            names[name] = absent
-    return [fields, names]
+        fix = {"fix": str(self.spec["fix"])} if self.spec.get("fix") else {}
+        tree = grammar.template(text, self.scope)
+        self.errors.setdefault(code, {"text": text} | fix)
+        return code, tree
 
+    def target(self, act: str) -> tuple[Tree, str]:
+        """The row that an act changes, and its entity."""
+        tree, kind = grammar.term(str(self.spec[act]), self.scope)
+        if kind["type"] == "ref":
+            tree, kind = ["hop", tree, kind["entity"]], grammar.row_of(kind["entity"])
+        if kind["type"] != "row":
+            raise Mistake(f"`{act}` needs a row, and {self.spec[act]!r} is {grammar.said(kind)}.")
+        return tree, kind["entity"]
 
-def _read_create(
-    reader: _World, spec: Mapping[str, Any], scope: NameScope, place: Place, _e: Errors
-) -> _Read:
-    entity = str(spec["create"])
-    if entity not in reader.entities:
-        raise Mistake(f"`{entity[:60]}` is no entity{grammar.near(entity, reader.entities)}.")
-    parts = _sets(reader, spec.get("set", {}), entity, scope, (*place, "set"))
-    for name, kind in reader.entities[entity].items():
-        needed = not kind.get("optional") and "derived" not in kind and name not in parts[0]
-        if needed and name != reader.keys[entity]:
-            raise Mistake(f"A new row of {entity} needs `{name}`: set it, or make it optional.")
-    alias = str(spec["as"]) if spec.get("as") else None
-    after = scope.bound(alias, grammar.row_of(entity)) if alias else scope
-    return ["create", entity, alias, *parts], after
+    def sets(self, entity: str, scope: NameScope) -> list[Any]:
+        """New values of fields, and the arguments without which one is not set."""
+        fields: dict[str, Tree] = {}
+        names: dict[str, list[str]] = {}
+        columns = self.world.entities[entity]
+        for name, text in self.world.mapping(
+            self.spec.get("set", {}), (*self.place, "set")
+        ).items():
+            if name not in columns or name == self.world.keys[entity]:
+                hints = grammar.near(str(name), columns)
+                raise Mistake(f"{entity} has no field `{name}` to set{hints}.")
+            fields[name] = _fitting(str(text), scope, columns[name])
+            if absent := grammar.absent_in(fields[name], scope):
+                names[name] = absent
+        return [fields, names]
 
+    def read_require(self) -> list[Tree]:
+        test = grammar.clause(str(self.spec["require"]), self.scope)
+        return [["require", test, *self.refusal()]]
 
-def _target(spec: Mapping[str, Any], act: str, scope: NameScope) -> tuple[Tree, str]:
-    tree, kind = grammar.term(str(spec[act]), scope)
-    if kind["type"] == "ref":
-        tree, kind = ["hop", tree, kind["entity"]], grammar.row_of(kind["entity"])
-    if kind["type"] != "row":
-        raise Mistake(f"`{act}` needs a row, and {spec[act]!r} is {grammar.said(kind)}.")
-    return tree, kind["entity"]
+    def read_find(self) -> list[Tree]:
+        text = str(self.spec["find"])
+        tree, kind = grammar.term(text, self.scope)
+        if kind["type"] == "list" and kind["of"]["type"] == "row":
+            tree, kind = ["first", *tree[1:5]], kind["of"]
+        if kind["type"] != "row":
+            raise Mistake(f"`find` needs a search for rows, and {text!r} is {grammar.said(kind)}.")
+        name = str(self.spec.get("as", "row"))
+        step = ["find", name, tree, *self.refusal()]
+        self.scope = self.scope.bound(name, kind)
+        return [step]
 
+    def read_let(self) -> list[Tree]:
+        trees: list[Tree] = []
+        for name, text in self.world.named(self.spec["let"], (*self.place, "let")):
+            tree, kind = grammar.term(str(text), self.scope)
+            known = self.scope.names.get(name, kind)
+            if not grammar.fits(known, kind):
+                raise Mistake(f"`{name}` is {grammar.said(known)} already.")
+            self.scope = self.scope.bound(name, kind)
+            trees.append(["let", name, tree])
+        if not trees:
+            raise Mistake("`let` names a value: `let: {total: …}`.")
+        return trees
 
-def _read_update(
-    reader: _World, spec: Mapping[str, Any], scope: NameScope, place: Place, _e: Errors
-) -> _Read:
-    tree, entity = _target(spec, "update", scope)
-    own = scope.at("this", entity, shown=True)
-    parts = _sets(reader, spec.get("set", {}), entity, own, (*place, "set"))
-    return ["update", entity, tree, *parts], scope
+    def read_create(self) -> list[Tree]:
+        entity = str(self.spec["create"])
+        if entity not in self.world.entities:
+            hints = grammar.near(entity, self.world.entities)
+            raise Mistake(f"`{entity[:60]}` is no entity{hints}.")
+        fields, names = self.sets(entity, self.scope)
+        for name, kind in self.world.entities[entity].items():
+            needed = not kind.get("optional") and "derived" not in kind and name not in fields
+            if needed and name != self.world.keys[entity]:
+                raise Mistake(f"A new row of {entity} needs `{name}`: set it, or make it optional.")
+        alias = str(self.spec["as"]) if self.spec.get("as") else None
+        if alias:
+            self.scope = self.scope.bound(alias, grammar.row_of(entity))
+        return [["create", entity, alias, fields, names]]
 
+    def read_update(self) -> list[Tree]:
+        tree, entity = self.target("update")
+        own = self.scope.at("this", entity, shown=True)
+        return [["update", entity, tree, *self.sets(entity, own)]]
 
-def _read_delete(
-    _: _World, spec: Mapping[str, Any], scope: NameScope, _w: Place, _e: Errors
-) -> _Read:
-    tree, entity = _target(spec, "delete", scope)
-    return ["delete", entity, tree], scope
+    def read_delete(self) -> list[Tree]:
+        tree, entity = self.target("delete")
+        return [["delete", entity, tree]]
 
-
-def _read_each(
-    reader: _World,
-    spec: Mapping[str, Any],
-    scope: NameScope,
-    place: Place,
-    errors: Errors,
-) -> _Read:
-    tree, kind = grammar.term(str(spec["each"]), scope)
-    if kind["type"] != "list":
-        raise Mistake(f"`each` needs a list, and {spec['each']!r} is {grammar.said(kind)}.")
-    name = str(spec.get("as", "item"))
-    inner = scope.bound(name, kind["of"])
-    raw = reader.listing(spec.get("do"), (*place, "do"))[: MOST["steps"]]
-    steps, after = _steps(reader, raw, inner, (*place, "do"), errors, nested=True)
-    lets = {n: k for n, k in after.names.items() if n in scope.names}
-    entity = kind["of"].get("entity") if kind["of"]["type"] == "row" else None
-    return ["each", name, tree, entity, steps], replace(scope, names={**scope.names, **lets})
-
-
-_STEP: dict[str, Callable[..., _Read]] = {
-    "require": _read_require,
-    "find": _read_find,
-    "let": _read_let,
-    "create": _read_create,
-    "update": _read_update,
-    "delete": _read_delete,
-    "each": _read_each,
-}
-
-
-def _fixes(reader: _World, operations: Mapping[str, Any]) -> None:
-    for name, operation in operations.items():
-        for code, error in operation["errors"].items():
-            if "fix" in error and error["fix"] not in operations:
-                hints = grammar.near(str(error["fix"]), operations)
-                place = ("operations", name, "steps")
-                reader.fault(place, f"The fix of `{code}` is no operation{hints}.")
+    def read_each(self) -> list[Tree]:
+        tree, kind = grammar.term(str(self.spec["each"]), self.scope)
+        if kind["type"] != "list":
+            raise Mistake(
+                f"`each` needs a list, and {self.spec['each']!r} is {grammar.said(kind)}."
+            )
+        name, place = str(self.spec.get("as", "item")), (*self.place, "do")
+        raw = self.world.listing(self.spec.get("do"), place)[: MOST["steps"]]
+        inner = self.scope.bound(name, kind["of"])
+        steps, after = _steps(self.world, raw, inner, place, self.errors, nested=True)
+        lets = {n: k for n, k in after.names.items() if n in self.scope.names}
+        self.scope = replace(self.scope, names={**self.scope.names, **lets})
+        entity = kind["of"].get("entity") if kind["of"]["type"] == "row" else None
+        return [["each", name, tree, entity, steps]]
 
 
 # --- policies and promises -------------------------------------------------------------------
@@ -753,14 +707,11 @@ def _policies(reader: _World, scopes: Mapping[str, NameScope]) -> list[dict[str,
             }
         if firsts:
             policy |= {"first": firsts, "same": same}
-        for key in ("once", "one"):
-            if key in spec:
-                policy[key] = str(spec[key])
         for key in ("consent", "words"):
             if spec.get(key) == "true":
                 policy[key] = True
         if set(policy) <= {"says", "calls"}:
-            ways = "must, first, once, one, consent or words"
+            ways = "must, first, consent or words"
             reader.fault(place, f"A policy needs what holds it: {ways}.")
         policies.append(policy)
     return policies
@@ -780,33 +731,25 @@ def _promises(reader: _World, scopes: Mapping[str, NameScope]) -> dict[str, Any]
         for number, text in enumerate(listed):
             effect = reader.told((*place, "effects", number), _effect, reader, str(text))
             effects.append(effect)
-        scope = scopes[name]
-        after = replace(scope, after=True)
+        # What must hold for a call to succeed, by the error that it ends in otherwise.
+        conditions = []
+        for code, text in reader.named(promise.get("only_if") or {}, (*place, "only_if")):
+            where = (*place, "only_if", code)
+            tree = reader.told(where, grammar.clause, str(text), scopes[name])
+            conditions.append([code, str(text), tree])
+        # What a response shows: a view, or a search without one for the rows whose keys it has.
+        after, shows = replace(scopes[name], after=True), None
+        if promise.get("shows") is not None:
+            tree, kind = _response(reader, promise["shows"], after, (*place, "shows"))
+            rows = kind["type"] == "list" and kind["of"]["type"] == "row"
+            shows = [kind["of"]["entity"] if rows else None, tree]
         promises[name] = {
             "effects": effects,
-            "only_if": _conditions(reader, promise.get("only_if"), scope, (*place, "only_if")),
+            "only_if": conditions,
             "after": _clauses(reader, promise.get("after"), after, (*place, "after")),
-            "shows": _shows(reader, promise.get("shows"), after, (*place, "shows")),
+            "shows": shows,
         }
     return promises
-
-
-def _conditions(reader: _World, raw: Any, scope: NameScope, place: Place) -> list[list[Any]]:
-    """What must hold for a call to succeed, by the error that it ends in otherwise."""
-    conditions = []
-    for code, text in reader.named(raw or {}, place):
-        tree = reader.told((*place, code), grammar.clause, str(text), scope)
-        conditions.append([code, str(text), tree])
-    return conditions
-
-
-def _shows(reader: _World, raw: Any, scope: NameScope, place: Place) -> list[Any] | None:
-    """What a response shows: a view, or a search without one for the rows whose keys it has."""
-    if raw is None:
-        return None
-    tree, kind = _response(reader, raw, scope, place)
-    rows = kind["type"] == "list" and kind["of"]["type"] == "row"
-    return [kind["of"]["entity"] if rows else None, tree]
 
 
 def _effect(reader: _World, text: str) -> list[str]:

@@ -65,7 +65,6 @@ NEVER = {"renew": [["x", ["<", ["field", ["var", "loan"], "renewals"], ["value",
         ({"first": ["list_loans"]}, [RENEW], [0]),
         ({"first": ["list_loans"]}, [LOOK, RENEW], []),
         ({"first": ["renew"], "same": ["loan_id"]}, [RENEW, RENEW], [0]),
-        ({"once": "loan_id"}, [RENEW], []),
         ({"must": NEVER}, [Acted("renew", {"loan_id": "LOA-2"})], []),
     ],
 )
