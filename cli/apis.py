@@ -23,7 +23,6 @@ from toolloom.cli.console import (
 
 if TYPE_CHECKING:
     from toolloom.pipeline.apis.pool import PoolFolder
-    from toolloom.pipeline.apis.sources import Outcome
     from toolloom.schemas import Api, Endpoint
 
 
@@ -95,9 +94,11 @@ def import_(
     `toolloom apis import --mcp "mcp-server-git" --into work`
     """
     from toolloom.pipeline.apis.pool import open_pool
-    from toolloom.pipeline.apis.sources import import_into, server
+    from toolloom.pipeline.apis.sources import Failed, as_json, import_into, sections, server
     from toolloom.pipeline.pages.screen import ticking
-    from toolloom.schemas import ApiSource, Format, NothingFound
+    from toolloom.pipeline.render.section import safe_json
+    from toolloom.pipeline.store.files import write_lines
+    from toolloom.schemas import ApiSource, Format, NothingFound, StoreError
 
     known("--format", form, [name for name in get_args(Format) if name != "mcp"])
     if "" in (sources or ()):
@@ -114,16 +115,6 @@ def import_(
         outcomes = import_into(
             pool, marked, outputs, lambda source, n: tell(f"{source}: {n:,} APIs so far")
         )
-    _tell_imports(outcomes, pool, report)
-
-
-def _tell_imports(outcomes: list[Outcome], pool: PoolFolder, report: str) -> None:
-    """Print, write and exit with what an import came to."""
-    from toolloom.pipeline.apis.sources import Failed, as_json, sections
-    from toolloom.pipeline.render.section import safe_json
-    from toolloom.pipeline.store.files import write_lines
-    from toolloom.schemas import StoreError
-
     failed = [one for one in outcomes if isinstance(one, Failed)]
     made = [one for one in outcomes if not isinstance(one, Failed)]
     whole = safe_json(as_json(pool.name, outcomes))
@@ -167,18 +158,13 @@ def list_(
         known("--category", category, sorted({api.category for api in folder.apis()}))
     if tool is not None:
         known("--tool", tool, sorted({api.tool for api in folder.apis()}))
-    shown: list[Api] = []
-    matching = 0
-    for api in folder.apis():
-        if category in (None, api.category) and tool in (None, api.tool):
-            matching += 1
-            if matching <= n:
-                shown.append(api)
-    say(
-        [list_section(shown)],
-        "",
-        f"{len(shown):,} of {matching:,} APIs of {folder.name} that match.",
-    )
+    fitting = [
+        api
+        for api in folder.apis()
+        if category in (None, api.category) and tool in (None, api.tool)
+    ]
+    told = f"{len(fitting[:n]):,} of {len(fitting):,} APIs of {folder.name} that match."
+    say([list_section(fitting[:n])], "", told)
 
 
 @app.command()
@@ -212,11 +198,11 @@ def _find(pool: PoolFolder, wanted: str) -> Api:
     """The API of this function name or id. Raises NothingFound with those that are near."""
     from toolloom.schemas import NothingFound
 
-    names: list[str] = []
-    for api in pool.apis():
+    apis = list(pool.apis())
+    for api in apis:
         if wanted in (api.function, api.id):
             return api
-        names += (api.function, api.id)
+    names = [name for api in apis for name in (api.function, api.id)]
     # As for case, whoever types a name half remembers it.
     folded = {name.lower(): name for name in reversed(names)}
     near = difflib.get_close_matches(wanted.lower(), folded, n=3)
@@ -323,13 +309,11 @@ def _endpoint(url: str, model: str, key_env: str) -> Endpoint | None:
 
     from toolloom.schemas import Endpoint, RecipeError
 
-    if not url and not model:
-        return None
-    if not url:
+    if not url and model:
         raise RecipeError("--model names a model at the address that --embeddings gives: add it.")
     fields = {"base_url": url, "key_env": key_env, **({"model": model} if model else {})}
     try:
-        return Endpoint.model_validate(fields)
+        return Endpoint.model_validate(fields) if url else None
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise RecipeError(f"--embeddings {url}: {why}.") from error
@@ -339,13 +323,12 @@ async def _rank(
     apis: list[Api], words: str, k: int, endpoint: Endpoint | None, outputs: Path
 ) -> list[Api]:
     """By BM25, or by meaning; vectors that were made before come from the cache."""
+    from toolloom.llm import Gateway
+    from toolloom.llm.cache import address
     from toolloom.pipeline.apis.search import Finder
     from toolloom.schemas import SearchPlan
 
     if endpoint is None:
         return await Finder(SearchPlan()).rank(apis, words, k)
-    from toolloom.llm import Gateway
-    from toolloom.llm.cache import address
-
     async with Gateway(address(outputs)) as gateway:
         return await Finder(SearchPlan(), gateway.embedder(endpoint)).rank(apis, words, k)

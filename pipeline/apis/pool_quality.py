@@ -43,15 +43,13 @@ def sections(pool: PoolFolder) -> list[Section]:
         head = ("source", "reference", "licence", "APIs")
         tables.append(Section(head=head, rows=sources[:FIRST], note=more))
     parameters = [len(a.properties) for a in apis] or [0]
-    texts = [len(a.description) for a in apis] or [0]
-    share = f"{sum(bool(a.returns) for a in apis) / len(apis):.0%}" if apis else "none"
     in_words = (
         f"{len(apis):,} APIs of {len(counts['category/tool']):,} tools in "
-        f"{len(counts['category']):,} categories and {len(counts['collection']):,} collections, "
-        f"from {len(sources):,} sources in {sum(1 for _ in pool.reports()):,} imports.\n"
+        f"{len(counts['category']):,} categories, from {len(sources):,} sources in "
+        f"{sum(1 for _ in pool.reports()):,} imports.\n"
         f"Parameters of an API: median {median(parameters):g}, at most {max(parameters):,}. "
-        f"Characters of a description: median {median(texts):g}, at most {max(texts):,}. "
-        f"{share} say what they return, {sum(a.deprecated for a in apis):,} are deprecated."
+        f"{sum(bool(a.returns) for a in apis):,} say what they return, "
+        f"{sum(a.deprecated for a in apis):,} are deprecated."
     )
     return [*tables, Section(note=in_words)]
 
@@ -149,12 +147,12 @@ def _error_returns(api: Api) -> bool:
 DUPLICATE = "duplicate"
 RULES: dict[str, tuple[str, Callable[[Api], bool]]] = {
     "no_description": ("Says nothing of what it does.", lambda a: not a.description.strip()),
-    "short_description": (
-        "Says what it does in fewer than 3 words.",  # «List all pets» tells which, «List pets» not
+    "short_description": (  # «List all pets» tells which, «List pets» not
+        "Says what it does in fewer than 3 words.",
         lambda a: 0 < len(a.description.split()) < 3,
     ),
-    "overlong_description": (
-        "Its description has more than 1,024 characters.",  # OpenAI's limit
+    "overlong_description": (  # OpenAI's limit
+        "Its description has more than 1,024 characters.",
         lambda a: len(a.description) > 1_024,
     ),
     "deprecated": ("Its source advises against using it.", lambda a: a.deprecated),
@@ -167,12 +165,12 @@ RULES: dict[str, tuple[str, Callable[[Api], bool]]] = {
         "Requires a parameter that it does not describe.",
         lambda a: not all(_described(a.properties.get(name)) for name in a.required),
     ),
-    "too_many_parameters": (
-        "Has more than 20 parameters.",  # beyond, examples of a call fill few of them
+    "too_many_parameters": (  # beyond, examples of a call fill few of them
+        "Has more than 20 parameters.",
         lambda a: len(a.properties) > 20,
     ),
-    "oversized_schema": (
-        "The schema of its parameters has more than 8,000 bytes.",  # 2,000 tokens of each prompt
+    "oversized_schema": (  # 2,000 tokens of each prompt
+        "The schema of its parameters has more than 8,000 bytes.",
         lambda a: len(to_text(a.parameters).encode()) > 8_000,
     ),
     "no_returns": ("Does not say what it returns.", lambda a: not a.returns),
@@ -181,9 +179,9 @@ RULES: dict[str, tuple[str, Callable[[Api], bool]]] = {
         "Its HTTP method is DELETE; other ways to destroy are not seen.",
         lambda a: a.source.operation.startswith("DELETE "),
     ),
-    DUPLICATE: (
+    DUPLICATE: (  # judged with what came before, in `judge`
         "Has the description and parameters of an earlier one that is kept.",
-        lambda a: False,  # judged with what came before, in `judge`
+        lambda a: False,
     ),
 }
 ON_REQUEST = ("short_description", "undescribed_required", "no_returns", "destructive")

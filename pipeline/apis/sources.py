@@ -1,23 +1,28 @@
-"""The sources of a recipe, read for a run or into a pool.
+"""The sources of a recipe, told apart by what they hold, and read for a run or into a pool.
 
-Into a pool each source is added as a whole or reported as failed.
+Into a pool each source is added as a whole or reported as failed. A file or each file of a folder
+is read with the reader of its form; Python only where that is asked for or named, as describing
+functions runs their file.
 """
 
 from __future__ import annotations
 
 import asyncio
 import difflib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.apis.execution.commands import ExecutionSource, function_files, server_name
+from toolloom.pipeline.apis.execution.commands import ExecutionSource, function_files
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool, holds_pool
-from toolloom.pipeline.formats import detect
-from toolloom.pipeline.formats.import_log import ImportLog
+from toolloom.pipeline.formats import api_bank, openapi, toolbench, tools
+from toolloom.pipeline.formats.import_log import ImportLog, reference
+from toolloom.pipeline.formats.rows import UNREAD, in_lines, load, read_text, rows
 from toolloom.pipeline.render.section import Section, first_lines, short
 from toolloom.schemas import (
     Api,
@@ -29,10 +34,20 @@ from toolloom.schemas import (
     StoreError,
 )
 
+READERS: dict[str, ModuleType] = {  # the one that fits most stands last
+    "openapi": openapi,
+    "toolbench": toolbench,
+    "api-bank": api_bank,
+    "openai": tools,
+}
+KNOWN = (
+    "Known are OpenAPI and Swagger documents (JSON or YAML), function tools (JSON), ToolBench's "
+    "queries and tools, API-Bank's descriptions, dialogues and scenes, and Python files."
+)
+POOLS = Path("outputs")  # where a pool that is named without its path is looked for
 NOT_WANTED = "The recipe leaves it out."
-COLUMNS = ("source", "format", "version", "read", "imported", "replaced")
-LOSSES = ("renamed", "cut", "unresolved", "skipped", "notes")
-ALWAYS = ("source", "format", "read", "imported", "seconds")
+_DATA = {".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".txt"}
+_MOST_FILES = 20_000
 Watch: TypeAlias = Callable[[str, int], None]  # source, APIs read of it so far
 
 
@@ -47,7 +62,7 @@ def server(given: str, environment: Iterable[str] = ()) -> ApiSource:
 
 def shown(source: ApiSource) -> str:
     """What reports call a source: of a server its name, as a command may hold secrets."""
-    return source.path or server_name(source.mcp, source.name)
+    return source.path or ExecutionSource(source).name
 
 
 @dataclass(frozen=True)
@@ -68,27 +83,26 @@ def import_into(
     watch: Watch = lambda source, number: None,
 ) -> list[Outcome]:
     """Import one source after another; one that fails keeps none of the others back."""
+
+    def watched(items: Iterable[Api]) -> Iterator[Api]:
+        for number, item in enumerate(items, 1):
+            watch(ledger.source, number)
+            yield item
+        if not ledger.bytes and (path := Path(ledger.source)).is_file():
+            ledger.bytes = path.stat().st_size
+
     outcomes: list[Outcome] = []
     for source in sources:
         ledger = ImportLog(shown(source))
         watch(ledger.source, 0)
         try:
-            items = _watched(read_source(source, ledger, outputs), ledger, watch)
-            outcomes.append(pool.add(items, ledger))
+            outcomes.append(pool.add(watched(read_source(source, ledger, outputs)), ledger))
         except ImportFailed as error:
             outcomes.append(Failed(ledger.source, str(error)))
         except OSError as error:  # of the source: those of the pool are StoreErrors
             why = f"It cannot be read ({error.strerror or error})."
             outcomes.append(Failed(ledger.source, why))
     return outcomes
-
-
-def _watched(items: Iterable[Api], ledger: ImportLog, watch: Watch) -> Iterator[Api]:
-    for number, item in enumerate(items, 1):
-        watch(ledger.source, number)
-        yield item
-    if not ledger.bytes and (path := Path(ledger.source)).is_file():
-        ledger.bytes = path.stat().st_size
 
 
 def named(api: Api) -> set[str]:
@@ -110,60 +124,67 @@ def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator
         unwanted = source.only and not named(item) & set(source.only)
         if unwanted or named(item) & set(source.without):
             ledger.skip(item.id, NOT_WANTED)
-        else:
-            extra = (source.collection,) if source.collection else ()
-            # The recipe's values are examples; an optional parameter it has none for goes.
-            needed = item.parameters.get("required", ())
-            properties = dict(item.parameters.get("properties", {}))
-            for name in source.values.keys() & properties.keys():
-                if source.values[name]:
-                    properties[name] = {**properties[name], "examples": list(source.values[name])}
-                elif name not in needed:
-                    del properties[name]
-            yield item.model_copy(
-                update={
-                    "parameters": {**item.parameters, "properties": properties},
-                    "collections": tuple(dict.fromkeys((*item.collections, *extra))),
-                    "repeatable": item.repeatable and not named(item) & set(source.not_repeatable),
-                }
-            )
-    for field in ("only", "without", "execute", "not_repeatable"):
-        _known(field, getattr(source, field), functions)
-    for field in ("values", "wrong_values"):
-        _known(field, getattr(source, field), parameters)
-
-
-def _known(field: str, given: Iterable[str], names: set[str]) -> None:
-    for name in given:
-        if name not in names:
-            near = difflib.get_close_matches(name, sorted(names), n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise ImportFailed(f"`{field}` names {name}, which is not there.{hint}")
+            continue
+        extra = (source.collection,) if source.collection else ()
+        # The recipe's values are examples; an optional parameter it has none for goes.
+        properties = dict(item.properties)
+        for name in source.values.keys() & properties.keys():
+            if source.values[name]:
+                properties[name] = {**properties[name], "examples": list(source.values[name])}
+            elif name not in item.required:
+                del properties[name]
+        yield item.model_copy(
+            update={
+                "parameters": {**item.parameters, "properties": properties},
+                "collections": tuple(dict.fromkeys((*item.collections, *extra))),
+                "repeatable": item.repeatable and not named(item) & set(source.not_repeatable),
+            }
+        )
+    fields = ("only", "without", "execute", "not_repeatable", "values", "wrong_values")
+    for number, field in enumerate(fields):
+        known = functions if number < 4 else parameters
+        for name in getattr(source, field):
+            if name not in known:
+                near = difflib.get_close_matches(name, sorted(known), n=1)
+                hint = f" Did you mean {near[0]}?" if near else ""
+                raise ImportFailed(f"`{field}` names {name}, which is not there.{hint}")
 
 
 def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Api]:
-    pool = source.format == "pool" or (source.format == "auto" and _is_pool(source.path, outputs))
-    if pool and not source.mcp:
+    path, wanted = Path(source.path), source.format
+    if not source.mcp and (wanted == "pool" or (wanted == "auto" and _is_pool(path, outputs))):
         yield from read_pool(source.path, ledger, outputs, category=source.category)
     elif source.mcp or (files := function_files(source)):
         # Half a second to load.
         from toolloom.pipeline.apis.execution.mcp import read_tools
 
         for file in [None] if source.mcp else files:
-            reading = read_tools(ExecutionSource(source, file), ledger, category=source.category)
+            place = ExecutionSource(source, file)
             with ThreadPoolExecutor(1) as thread:  # this one may have a loop that runs
+                reading = read_tools(place, ledger, category=source.category)
                 yield from thread.submit(asyncio.run, reading).result()
+    elif path.is_dir():
+        yield from _folder(path, wanted, ledger, source.category)
+    elif not path.is_file():  # a pipe or a device may never end
+        what = "is neither a file nor a folder" if path.exists() else "does not exist"
+        raise ImportFailed(
+            f"{path} {what} (looked for in {Path.cwd()}). Name a file, a folder, a pool or a "
+            "Python module."
+        )
     else:
-        path = Path(source.path)
-        yield from detect.read(path, source.format, ledger, category=source.category)
+        name, document = _form(path, ledger)
+        if wanted not in ("auto", name):
+            raise ImportFailed(
+                f"{path} is not of the format {wanted}: it looks like {name}. Leave the format out."
+            )
+        reader = READERS[name].read
+        yield from reader(path, ledger, category=source.category, document=document)
 
 
-def _is_pool(path: str, outputs: Path) -> bool:
+def _is_pool(path: Path, outputs: Path) -> bool:
     """A folder that holds a pool; or a pool's name, if there is no file of that name."""
     try:
-        if Path(path).exists():
-            return holds_pool(Path(path))
-        return bool(find_pool(outputs, path))
+        return holds_pool(path) if path.exists() else bool(find_pool(outputs, str(path)))
     except (OSError, ValueError, NothingFound):
         return False
 
@@ -175,12 +196,88 @@ def read_pool(name: str, ledger: ImportLog, outputs: Path, *, category: str = ""
         pool = find_pool(outputs, name)
         for api in pool.apis():
             ledger.read += 1
-            changes = {"category": category} if category else {}
-            moved = api.model_copy(update=changes)
+            moved = api.model_copy(update={"category": category or api.category})
             function = ledger.function(moved.function, moved.id)
             yield moved.model_copy(update={"function": function})
     except (NothingFound, StoreError) as error:
         raise ImportFailed(str(error)) from error
+
+
+# Files
+
+
+def _form(path: Path, ledger: ImportLog) -> tuple[str, Any]:
+    """The format of a file by what it holds, and its document, if telling it read it all."""
+    seen = document = UNREAD
+    if path.suffix.lower() == ".txt":
+        if api_bank.fits_text(read_text(path)):
+            return "api-bank", UNREAD
+        seen = None
+    elif in_lines(path):
+        first = (row for number, (_, row) in enumerate(rows(path, ImportLog(""))) if number < 20)
+        seen = next((row for row in first if row), None)
+    else:
+        seen = document = load(path, ledger)
+    for name, reader in READERS.items():
+        if reader.fits(seen):
+            return name, document
+    what = f"a {type(seen).__name__}" if seen else "empty"
+    if isinstance(seen, dict) and seen:
+        what = f"an object with the keys {', '.join(list(seen)[:8])[:200]}"
+    raise ImportFailed(f"{path} holds no APIs that can be read: it is {what}. {KNOWN}")
+
+
+def _folder(folder: Path, wanted: str, ledger: ImportLog, category: str) -> Iterator[Api]:
+    """Each file by its own format; API-Bank's files together, as they tell of the same APIs."""
+    used: set[str] = set()
+    versions: set[str] = set()
+    bank = api_bank.Bank()
+    for path in _files(folder, ledger):
+        named, ledger.version = path.relative_to(folder).as_posix(), ""
+        try:
+            name, document = _form(path, ledger)
+            if wanted not in ("auto", name):
+                ledger.refuse(named, f"It is of the format {name}.")
+                continue
+            used.add(name)
+            if name == "api-bank":
+                bank.take(path, ledger, document)
+            else:
+                yield from READERS[name].read(path, ledger, category=category, document=document)
+                versions |= {ledger.version} - {""}
+        except ImportFailed as error:
+            ledger.refuse(named, str(error))
+    if not used:
+        first = "".join(f" {s.what}: {s.why}" for s in ledger.report(imported=0).skipped[:3])
+        raise ImportFailed(f"No file in {folder} holds APIs.{first} {KNOWN}")
+    yield from bank.apis(ledger, reference(folder), category)
+    ledger.format, ledger.version = ", ".join(sorted(used)), ", ".join(sorted(versions))
+
+
+def _files(folder: Path, ledger: ImportLog) -> list[Path]:
+    """The files in it that may hold APIs, of any depth; the others are booked as skipped."""
+    root, found = folder.resolve(), list[Path]()
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for path in (Path(parent, name) for name in sorted(names) if not name.startswith(".")):
+            named = path.relative_to(folder).as_posix()
+            if path.is_symlink() and not path.resolve().is_relative_to(root):
+                ledger.refuse(named, "It is a link out of the folder.")
+            elif path.suffix.lower() == ".py":
+                why = "Describing Python functions runs their file: ask for the format python."
+                ledger.refuse(named, why)
+            elif path.is_file() and path.suffix.lower() in _DATA:
+                found.append(path)
+        if len(found) > _MOST_FILES:
+            raise ImportFailed(f"{folder} holds more than {_MOST_FILES:,} files. Name a part.")
+    return sorted(found)
+
+
+# What came of it
+
+COLUMNS = ("source", "format", "version", "read", "imported", "replaced")
+LOSSES = ("renamed", "cut", "unresolved", "skipped", "notes")
+ALWAYS = ("source", "format", "read", "imported", "seconds")
 
 
 def sections(reports: Sequence[ImportReport], where: str) -> list[Section]:
@@ -221,9 +318,6 @@ def as_json(pool: str, outcomes: Iterable[Outcome]) -> JsonObject:
     return {"pool": pool, "imports": imports, "failed": failed}
 
 
-POOLS = Path("outputs")  # where a pool that is named without its path is looked for
-
-
 def described(sources: Iterable[ApiSource]) -> tuple[list[str], list[str]]:
     """What is in each source, a line for each, and what is wrong with those that cannot be read.
 
@@ -232,11 +326,11 @@ def described(sources: Iterable[ApiSource]) -> tuple[list[str], list[str]]:
     lines: list[str] = []
     faults: list[str] = []
     for source in sources:
-        if source.mcp:
-            lines.append(f"{shown(source)}: the server's tools are listed when a run begins.")
-            continue
         try:
-            lines.append(f"{shown(source)}: {len(imported(source)[0]):,} APIs.")
+            told = "the server's tools are listed when a run begins"
+            if not source.mcp:
+                told = f"{len(imported(source)[0]):,} APIs"
+            lines.append(f"{shown(source)}: {told}.")
         except ImportFailed as error:
             faults.append(str(error))
     return lines, faults

@@ -12,9 +12,9 @@ ToolBench's envelope, whose `error` is empty on success (ToolLLM, section 2.3).
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -220,13 +220,12 @@ LONGEST_QUERY = 4_000  # letters
 _LOOKED_AT = 50  # rows of a path until a tree is found
 
 
+@dataclass
 class NotASeed(Exception):
     """A tree that is no seed."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
+    reason: Reason
+    detail: str
 
 
 def is_tree(value: Any) -> bool:
@@ -248,7 +247,7 @@ def solution(answer: JsonObject) -> list[tuple[str, JsonObject]]:
         raise NotASeed(Reason.NOT_IMPORTED, f"no solution tree that can be read: {path}.")
     calls: list[tuple[str, Any]] = []
     failed: set[int] = set()
-    finished = False
+    ending: Any = None
     for turn in path:
         asked = turn.get("function_call")
         if turn.get("role") == "function" and calls and not _came(turn.get("content")):
@@ -256,20 +255,22 @@ def solution(answer: JsonObject) -> list[tuple[str, JsonObject]]:
         elif turn.get("role") == "assistant" and isinstance(asked, dict):
             name, given = text(asked.get("name")), opened(asked.get("arguments"), mend=True)[0]
             if name == _FINISH:
-                finished = _finish(given)
+                ending = given if isinstance(given, dict) else {}
             else:
                 calls.append((name, {} if given in (None, "") else given))
+    answered = ending is not None and text(ending.get("final_answer")).strip()
+    if ending is not None and not answered:
+        if ending.get("return_type") == "give_up_and_restart":
+            raise NotASeed(Reason.UNHELPFUL_ANSWER, "the assistant gives up without an answer.")
+        raise NotASeed(Reason.FALSE_API_CALL_FORMAT, f"{_FINISH} without a `final_answer`.")
     if not calls:
         raise NotASeed(Reason.NO_API_CALL, "its path calls no API.")
-    if not finished or answer.get("valid_data") is False:
+    if not answered or answer.get("valid_data") is False:
         raise NotASeed(Reason.UNHELPFUL_ANSWER, "its path ends without an answer.")
     made = [call for number, call in enumerate(calls) if number not in failed]
     if not made:
         raise NotASeed(Reason.HAS_EXCEPTION, "every call of its path fails.")
-    offered = opened(answer.get("function"))[0]
-    known = (
-        [f.get("name") for f in offered if isinstance(f, dict)] if isinstance(offered, list) else []
-    )
+    known = _offered(answer)
     for name, given in made:
         if name not in known:
             detail = f"it calls `{name[:80]}`, which it was not offered."
@@ -279,14 +280,11 @@ def solution(answer: JsonObject) -> list[tuple[str, JsonObject]]:
     return made
 
 
-def _finish(ending: Any) -> bool:
-    """Whether the end has an answer. Raises NotASeed if the assistant gives up, or says nothing."""
-    ending = ending if isinstance(ending, dict) else {}
-    if text(ending.get("final_answer")).strip():
-        return True
-    if ending.get("return_type") == "give_up_and_restart":
-        raise NotASeed(Reason.UNHELPFUL_ANSWER, "the assistant gives up without an answer.")
-    raise NotASeed(Reason.FALSE_API_CALL_FORMAT, f"{_FINISH} without a `final_answer`.")
+def _offered(answer: JsonObject) -> list[str]:
+    """The functions that a tree's model was given."""
+    listed = opened(answer.get("function"))[0]
+    listed = listed if isinstance(listed, list) else []
+    return [text(f.get("name")) for f in listed if isinstance(f, dict)]
 
 
 def _came(content: Any) -> bool:
@@ -303,9 +301,9 @@ class Documents:
     """The APIs that queries and tool documents list, by function; each is held once."""
 
     def __init__(self, apis: Iterable[Api] = ()) -> None:
-        self._apis: dict[str, Api] = {}
-        self._functions: dict[str, str] = {}  # function to key: the first that was read
-        self._queries: dict[str, tuple[str, ...]] = {}  # a query's words to keys
+        self._apis: dict[tuple[str, str], Api] = {}
+        self._functions: dict[str, Api] = {}  # the first that was read
+        self._queries: dict[str, tuple[Api, ...]] = {}  # by a query's words
         for api in apis:
             if api.source.kind == "toolbench":
                 self._keep(api)
@@ -315,24 +313,23 @@ class Documents:
         value = row.value
         if isinstance(value, dict) and fits(value):
             found = read(Path(row.place), ImportLog(row.place), document=value)
-            keys = tuple(self._keep(api) for api in found)
+            kept = tuple(self._keep(api) for api in found)
             if isinstance(value.get("query"), str):
-                self._queries[_folded(value["query"])] = keys
+                self._queries[_folded(value["query"])] = kept
 
-    def _keep(self, api: Api) -> str:
+    def _keep(self, api: Api) -> Api:
         """What is needed of it: neither its responses nor how it was made."""
-        key = f"{api.id} {api.function}"
-        self._apis.setdefault(key, api.model_copy(update={"returns": None, "provenance": ()}))
-        self._functions.setdefault(api.function, key)
-        return key
+        bare = api.model_copy(update={"returns": None, "provenance": ()})
+        bare = self._apis.setdefault((api.id, api.function), bare)
+        self._functions.setdefault(api.function, bare)
+        return bare
 
     def pool(self, query: str, functions: Iterable[str]) -> dict[str, Api]:
         """The APIs of a tree by function: those of its own query, then of any."""
-        own = (self._apis[key] for key in self._queries.get(_folded(query), ()))
-        found = {api.function: api for api in own}
-        for function in functions:
-            if function not in found and (key := self._functions.get(function)):
-                found[function] = self._apis[key]
+        found = {api.function: api for api in self._queries.get(_folded(query), ())}
+        for name in functions:
+            if name not in found and (api := self._functions.get(name)):
+                found[name] = api
         return found
 
 
@@ -386,12 +383,11 @@ def tree_seeds(
     found = dict.fromkeys(file for path in paths for file in files(Path(path).expanduser()))
     lost: dict[str, str] = {}
 
-    def rejected(query: str, why: NotASeed, place: str = "") -> Rejected:
-        detail = f"{place}: {why.detail}" if place else why.detail
+    def rejected(query: str, reason: Reason, detail: str) -> Rejected:
         name = _name(query or detail)
         taken[f"{name} "] += 1  # with a space, which no seed's id has
         record = {"split": "", "seed": {}, "level": "", "text": query[:LONGEST_QUERY]}
-        return Rejected.of(record, stage, why.reason, detail, id=f"{name}-{taken[f'{name} ']}")
+        return Rejected.of(record, stage, reason, detail, id=f"{name}-{taken[f'{name} ']}")
 
     for row in _rows(found, lost):
         carry_on()
@@ -409,9 +405,9 @@ def tree_seeds(
             taken[seed.id] += 1
             yield seed
         except NotASeed as why:
-            yield rejected(query, why, row.place)
+            yield rejected(query, why.reason, f"{row.place}: {why.detail}")
     for told in lost.values():
-        yield rejected("", NotASeed(Reason.NOT_IMPORTED, told))
+        yield rejected("", Reason.NOT_IMPORTED, told)
 
 
 def _name(told: str) -> str:
@@ -439,13 +435,10 @@ def _seed(row: ForeignRow, query: str, known: Documents, plan: SplitPlan) -> See
         raise NotASeed(Reason.UNNATURAL_QUERY, f"its query has {len(query):,} letters.")
     if odd := odd_request(query):
         raise NotASeed(Reason.UNNATURAL_QUERY, f"its query {odd}.")
-    if control := next(
-        (c for c in query if unicodedata.category(c) == "Cc" and c not in "\t\r\n"), None
-    ):
-        raise NotASeed(Reason.UNNATURAL_QUERY, f"its query has the control character {control!a}.")
-    listed = opened(row.value["answer_generation"].get("function"))[0]
-    offered = [text(f.get("name")) for f in listed if isinstance(f, dict)]
-    pool = known.pool(query, [*offered, *(name for name, _ in calls)])
+    if control := re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", query):
+        told = f"its query has the control character {control[0]!a}."
+        raise NotASeed(Reason.UNNATURAL_QUERY, told)
+    pool = known.pool(query, [*_offered(row.value["answer_generation"]), *(n for n, _ in calls)])
     if lost := next((name for name, _ in calls if name not in pool), None):
         raise NotASeed(
             Reason.NOT_IMPORTED,
@@ -453,15 +446,9 @@ def _seed(row: ForeignRow, query: str, known: Documents, plan: SplitPlan) -> See
             "lists it to `rewrite.seeds`.",
         )
     intent = [{"api": pool[n].id, "arguments": given, "references": {}} for n, given in calls]
-    belongs = {
-        api.function: {"category": api.category, "tool": api.tool, "name": api.name}
-        for api in pool.values()
-    }
+    belongs = {f: {"category": a.category, "tool": a.tool, "name": a.name} for f, a in pool.items()}
     # The calls decide it, and where their APIs belong.
     split = split_of(plan, {"intent": intent, "pool": [*belongs.values()]})
-    licences = (
-        row.value[key] for key in ("licence", "license") if isinstance(row.value.get(key), str)
-    )
     return Seed(
         id=_name(query),
         split=split,
@@ -473,11 +460,12 @@ def _seed(row: ForeignRow, query: str, known: Documents, plan: SplitPlan) -> See
         values=values_of(given for _, given in calls),
         pool=tuple(
             api
-            for api in pool.values()
-            if stray(plan, {"intent": (), "pool": [belongs[api.function]]}, split) is None
+            for name, api in pool.items()
+            if stray(plan, {"intent": (), "pool": [belongs[name]]}, split) is None
         ),
         source="toolbench",
-        licence=" ".join(next(licences, "").split())[:60],  # only what the row itself names
+        # Only what the row itself names.
+        licence=" ".join(text(first(row.value, "licence", "license")).split())[:60],
     )
 
 

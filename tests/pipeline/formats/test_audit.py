@@ -154,22 +154,16 @@ def test_nothing_is_written_over_what_is_audited(file: Path, tmp_path: Path) -> 
 
 KEYS = """
     from value role content name arguments parameters function tool_calls tool_call_id id
-    function_call conversations messages tools system query answers chosen rejected prompt
-    completion answer_generation train_messages tree node_type description children type
-    observation api_list properties required functions parallel_tool_calls response error
-    text api_name param_dict result output input instruction question ground_truth
+    function_call conversations messages tools system chosen rejected prompt
+    completion description type properties required functions parallel_tool_calls response
+    error text api_name param_dict result output input instruction
 """
 WORDS = [
     *("system", "user", "assistant", "tool", "function", "human", "gpt", "function_call"),
-    *("observation", "Finish", "User", "AI", "API", "ToolSearcher", "api_search", "[Do(", "dict"),
+    *("observation", "User", "AI", "API", "ToolSearcher", "api_search", "[Do(", "dict"),
     *("get_weather", "", "{", "[]", "{}", "{'a': 1}", '{"name": "f", "arguments": {}}', "\ud800"),
     *("<tool_call>", "</tool_call>", "<tools>[{}]</tools>", "<tool_response>1</tool_response>"),
-    *(
-        "\nThought: x\nAction: f\nAction Input: {",
-        ": [{'name': 'f'}]",
-        "<think>x</think>",
-        "Action:",
-    ),
+    "<think>x</think>",
 ]
 NAMES = st.sampled_from(KEYS.split()) | st.text(max_size=5)
 VALUES = json_values(SCALARS | st.floats() | st.sampled_from(WORDS), NAMES, size=5, most=30)
@@ -262,9 +256,7 @@ COSTLY = [
     {"conversations": [{"from": "gpt", "value": f"<tool_call>{CALL}</tool_call>" * 99}] * 400},
     {"conversations": [{"from": "function_call", "value": HUGE}], "tools": HUGE},
     {"conversations": [MANY_CALLS, {"from": "observation", "value": "x" * 3_000_000}]},
-    {"conversations": [{"from": "system", "value": ": [{" * 100_000}]},
     {"conversations": [{"from": r, "value": "\n" * 500_000} for r in ("system", "user", "gpt")]},
-    {"conversations": [{"from": "gpt", "value": "Action:\n" * 50_000 + " " * 50_000}] * 2},
     {"messages": [ASKED] * 100_000, "tools": [{}] * 100_000},
     {"messages": [{"role": "tool", "content": DEEP}], "tools": DEEP, "conversations": DEEP},
     {"messages": [{"role": "assistant", "tool_calls": [NAMELESS] * 20_000}]},
@@ -273,16 +265,9 @@ COSTLY = [
     {"conversations": [{"from": "gpt", "value": f"<tool_call>{HALF}</tool_call>" * 400}]},
     {"conversations": [{"from": "function_call", "value": HALF}] * 400},
     {"messages": [{"role": "system", "content": "Today is " * 50_000 + " " * 500_000}]},
-    {"query": "x", "answers": DEEP, "tools": "[" + '{"parameters": ' * 300 + "1" + "}" * 300 + "]"},
-    {"query": "x", "answers": "{'a': " * 10_000, "tools": [{"parameters": {"a": "List[" * 5_000}}]},
-    {"query": "x", "answers": [], "tools": [{"name": "f", "parameters": {"a": " " * 500_000}}]},
-    {"answer_generation": {"train_messages": [[{**ASKED, "content": nested(500)}]]}},
-    {"id": "d", "question": nested(70), "role": "AI"},
     {"instruction": "The current time is 2039-13-09 18:56.", "output": "AI: Yes."},
-    {"id": "d", "question": nested(500), "role": "AI"},
-    {"messages": [ASKED], "tools": [SEARCH]},
-    {"query": "x", "answers": [], "tools": [SPACED] * 20},
-    {"answer_generation": {"function": [MANY], "train_messages": [[ASKED]]}},
+    {"messages": [ASKED], "tools": [SEARCH, *[SPACED] * 20, MANY]},
+    {"messages": [{**ASKED, "content": nested(500)}]},
 ]
 
 

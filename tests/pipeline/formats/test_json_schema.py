@@ -243,12 +243,6 @@ def test_the_byte_budget_gives_up_depth_first_and_then_properties() -> None:
     assert found["required"] == ["q4"]
 
 
-def test_texts_are_cut_and_legible() -> None:
-    """A description has no markup and no half characters, and ends before it costs much."""
-    found = read({"description": "<p>Finds **one** \ud800.</p>" + " word" * 300})["description"]
-    assert found.startswith("Finds one ?. word") and len(found) <= 400
-
-
 def test_a_reading_property_is_no_argument_and_a_writing_one_no_result() -> None:
     """`readOnly` values come from the server, `writeOnly` ones never do."""
     schema = {
@@ -298,14 +292,9 @@ def test_all_values_fit_their_schema(seen: list[Any]) -> None:
 
 
 def test_keys_that_are_data_are_no_properties() -> None:
-    """An object by numbers is told as an object alone."""
+    """An object by numbers is told as an object alone; integers among numbers are numbers."""
     assert schema_of([{"10032": {"name": "Ann"}}]) == {"type": "object"}
-
-
-def test_whole_and_broken_numbers_are_numbers() -> None:
-    """Integers among numbers do not make two types."""
     assert schema_of([1, 2.5]) == {"type": "number"}
-    assert schema_of([[{"n": 1}], [{"n": 2.5}]])["items"]["properties"]["n"] == {"type": "number"}
 
 
 @pytest.fixture

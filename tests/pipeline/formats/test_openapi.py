@@ -142,23 +142,6 @@ def test_descriptions_without_operations_are_noted(file: Path, document: Any, wo
     assert report.skipped or word in report.notes[0]
 
 
-def test_odd_values_everywhere_are_survived(file: Path) -> None:
-    """Wrong types where the specification wants others lose that value and nothing else."""
-    operation = {
-        "operationId": ["x"],
-        "summary": 5,
-        "tags": [1, "a", {}],
-        "parameters": [5, {"name": 5}, {"in": "query"}, {"name": "q"}, {"name": "r", "schema": 7}],
-        "requestBody": {"content": {"application/json": 5}},
-        "responses": {"200": {"content": []}, "201": 5},
-    }
-    info = {"title": {}, "license": [], "x-apisguru-categories": {}}
-    (api,), _ = imported(file, spec({"/a": {"get": operation}}, info=info))
-    assert api.tool == "zoo"
-    assert api.collections == ("a",)
-    assert set(api.properties) == {"q", "r", "body"}
-
-
 def laughing(levels: int) -> str:
     """A schema that holds nine of a schema that holds nine of …, everywhere in a description."""
     lines = [
@@ -234,6 +217,10 @@ def body(media: str, schema: Any, **more: Any) -> dict[str, Any]:
 LISTED = {"type": "array", "items": {"type": "string"}}
 NAMED = {"properties": {"a": {"type": "string"}}}
 EITHER = {**NAMED, "oneOf": [{"properties": {"b": {"type": "string"}}, "required": ["b"]}]}
+MEDIA = (
+    *("application/vnd.zoo.v2+json; charset=utf-8", "application/x-www-form-urlencoded"),
+    *("multipart/form-data", "application/xml"),
+)
 FORMS = {
     "multipart/form-data": {"schema": {"properties": {"a": {}}}},
     "application/json": {"schema": {"properties": {"b": {}}}},
@@ -255,12 +242,14 @@ FORMS = {
             (),
         ),
         (body("application/json", EITHER), {key: {"type": "string"} for key in "ab"}, ()),
+        *((body(media, NAMED), NAMED["properties"], ()) for media in MEDIA),
     ],
     ids=[
         "JSON says more than forms",
         "a body that is no object is one argument",
         "a body one may leave out requires nothing",
         "properties of alternatives are arguments too",
+        *MEDIA,
     ],
 )
 def test_a_body_becomes_arguments(
@@ -269,23 +258,6 @@ def test_a_body_becomes_arguments(
     """One form of it is enough; what it requires holds only if there is one."""
     api = one(file, operation)
     assert (api.properties, api.required) == (properties, required)
-
-
-@pytest.mark.parametrize(
-    "media",
-    [
-        "application/json",
-        "application/vnd.zoo.v2+json; charset=utf-8",
-        "application/x-www-form-urlencoded",
-        "multipart/form-data",
-        "application/xml",
-    ],
-)
-@pytest.mark.parametrize("method", ["get", "post"])
-def test_the_properties_of_a_body_become_arguments(file: Path, media: str, method: str) -> None:
-    """Whatever its media type, and even where HTTP gives a body no meaning."""
-    schema = {"type": "object", **NAMED, "required": ["a"]}
-    assert one(file, body(media, schema, required=True), method=method).parameters == schema
 
 
 def test_swagger_2_bodies_and_forms(file: Path) -> None:

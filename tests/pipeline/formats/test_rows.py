@@ -217,11 +217,6 @@ def test_a_line_that_cannot_be_read_is_booked_once(
     assert (skipped.what, skipped.why) == ("a.jsonl:2", why)
 
 
-def test_a_document_that_was_loaded_is_not_read_again(tmp_path: Path) -> None:
-    """With its content at hand the file is not opened."""
-    assert list(rows(tmp_path / "gone.json", ImportLog("x"), [1])) == [("gone.json", [1])]
-
-
 ROWS = [{"id": n, "text": f"say «{n}» }}]\\"} for n in range(5)]
 
 
@@ -310,14 +305,10 @@ def test_a_list_that_ends_too_soon_gives_what_it_has(tmp_path: Path, content: st
 def test_what_is_no_file_of_rows_is_refused(
     tmp_path: Path, name: str, content: bytes, told: str
 ) -> None:
-    """With what it is, and what to do."""
-    with pytest.raises(StoreError, match=told):
-        rows_of(tmp_path / name, content)
-
-
-def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    """A missing file, and a folder without any."""
-    with pytest.raises(StoreError, match="does not exist"):
-        list(foreign_rows(tmp_path / "none.json"))
+    """With what it is, and what to do; so is what is not there, and a folder without any."""
     with pytest.raises(StoreError, match="holds no file"):
         list(foreign_rows(tmp_path))
+    with pytest.raises(StoreError, match="does not exist"):
+        list(foreign_rows(tmp_path / "none.json"))
+    with pytest.raises(StoreError, match=told):
+        rows_of(tmp_path / name, content)

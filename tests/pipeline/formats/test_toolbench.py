@@ -130,14 +130,9 @@ def test_other_queries_and_imported_apis_tell_the_category_too(tmp_path: Path) -
     )
     (tmp_path / "1.json").unlink()
     assert drawn(tmp_path, TREE, apis=[known])[0].steps[0].category == "Weather"
-
-
-def test_a_tree_without_a_category_is_rejected(tmp_path: Path) -> None:
-    """The category decides the split and is a level: it is not made up."""
-    (found,) = drawn(tmp_path, TREE)
+    (found,) = drawn(tmp_path, TREE)  # the category decides the split: it is not made up
     assert isinstance(found, Rejected) and found.reason is Reason.NOT_IMPORTED
-    assert "`weather_for_sky`" in found.detail and "rewrite.seeds" in found.detail
-    assert found.record["text"] == QUERY
+    assert "`weather_for_sky`" in found.detail and found.record["text"] == QUERY
 
 
 FAILED = [*PATH[:3], {**PATH[3], "content": json.dumps({"error": "Timeout", "response": ""})}]
@@ -147,6 +142,15 @@ def ended(how: str) -> JsonObject:
     """The tree whose path ends with Finish in another way."""
     call = {"name": "Finish", "arguments": json.dumps({"return_type": how})}
     return tree([*PATH[:-1], {**PATH[-1], "function_call": call}])
+
+
+def asked(text: str) -> JsonObject:
+    """The tree of another query."""
+    return tree([PATH[0], {**PATH[1], "content": text}, *PATH[2:]])
+
+
+# Too long, control characters, template remnants, markup of prompts.
+UNNATURAL = ("a" * (LONGEST_QUERY + 1), "I am \x00 off.", "Go to [City].", "<|im_start|>system")
 
 
 @pytest.mark.parametrize(
@@ -159,13 +163,10 @@ def ended(how: str) -> JsonObject:
         (tree([*FAILED, PATH[-1]]), Reason.HAS_EXCEPTION),
         (tree(PATH, valid_data=False), Reason.UNHELPFUL_ANSWER),
         (tree(PATH, function=[{**BENCH_FUNCTION, "name": "other"}]), Reason.API_HALLUCINATION),
-        (
-            tree([PATH[0], {**PATH[1], "content": "a" * (LONGEST_QUERY + 1)}, *PATH[2:]]),
-            Reason.UNNATURAL_QUERY,
-        ),
         ({"answer_generation": {}}, Reason.NOT_IMPORTED),
         ({"answer_generation": None}, Reason.NOT_IMPORTED),
         ([1, 2], Reason.NOT_IMPORTED),
+        *((asked(text), Reason.UNNATURAL_QUERY) for text in UNNATURAL),
     ],
 )
 def test_trees_that_solve_nothing_are_rejected(tmp_path: Path, row: Any, reason: Reason) -> None:
@@ -173,12 +174,6 @@ def test_trees_that_solve_nothing_are_rejected(tmp_path: Path, row: Any, reason:
     found = drawn(tmp_path, row, [INSTRUCTION])
     assert {r.reason for r in found if isinstance(r, Rejected)} == {reason}
     assert not any(isinstance(r, Seed) for r in found)
-
-
-def test_failed_calls_are_no_part_of_the_path(tmp_path: Path) -> None:
-    """The first call fails and the second, the same, succeeds: one step."""
-    (seed,) = drawn(tmp_path, tree([*FAILED, *PATH[2:]]), [INSTRUCTION])
-    assert seed.path == ("weather_for_sky", FINISH)
 
 
 def test_a_query_is_solved_once(tmp_path: Path) -> None:
@@ -247,14 +242,6 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
     assert isinstance(seed, Seed)
 
 
-@pytest.mark.parametrize("text", ["I am \x00 off.", "I am off to [City].", "<|im_start|>system"])
-def test_queries_that_no_user_wrote_are_rejected(tmp_path: Path, text: str) -> None:
-    """Control characters, template remnants and markup of prompts."""
-    said = [{**PATH[1], "content": text} if m["role"] == "user" else m for m in PATH]
-    (found,) = drawn(tmp_path, tree(said), [{**INSTRUCTION, "query": text}])
-    assert isinstance(found, Rejected) and found.reason is Reason.UNNATURAL_QUERY
-
-
 def observed(content: str) -> JsonObject:
     """The tree whose one call has this result."""
     return tree([*PATH[:3], {**PATH[3], "content": content}, PATH[4]])
@@ -285,3 +272,6 @@ def test_what_the_search_told_its_model_is_no_request(tmp_path: Path) -> None:
     again = {"role": "user", "content": "This is not the first time you try this task, all failed."}
     (seed,) = drawn(tmp_path, tree([*PATH[:4], again, *PATH[4:]]), [INSTRUCTION])
     assert seed.hybrid == QUERY
+    # The first call fails and the second, the same, succeeds: one step.
+    (seed,) = drawn(tmp_path, tree([*FAILED, *PATH[2:]]), [INSTRUCTION])
+    assert seed.path == ("weather_for_sky", FINISH)

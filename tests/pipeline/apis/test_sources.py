@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from toolloom.pipeline.formats import detect
+from toolloom.pipeline.apis.sources import read_source
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.schemas import Api, ImportFailed
+from toolloom.schemas import Api, ApiSource, ImportFailed
 from toolloom.schemas.api import ImportReport
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
@@ -42,9 +43,9 @@ def write(folder: Path) -> None:
         (folder / name).write_text(content)
 
 
-def gather(source: Path, wanted: str = "auto") -> tuple[list[Api], ImportReport]:
+def gather(source: Path, wanted: Any = "auto") -> tuple[list[Api], ImportReport]:
     ledger = ImportLog(str(source))
-    found = list(detect.read(source, wanted, ledger))
+    found = list(read_source(ApiSource(path=str(source), format=wanted), ledger, Path("none")))
     report = ledger.report(imported=len(found))
     assert report.read == len(found) + len(report.skipped)
     return found, report
