@@ -12,8 +12,9 @@ import datetime as dt
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -88,11 +89,10 @@ class Examples:
     def __init__(self, combinations: Iterable[Combination]) -> None:
         self.combinations = sorted(set(combinations))
         self._sizes = np.array([len(one) for one in self.combinations], dtype=np.int64)
-        places: dict[tuple[str, int], list[int]] = {}
+        self._places = defaultdict[tuple[str, int], list[int]](list)  # of each call
         for place, one in enumerate(self.combinations):
             for call in _calls(one):
-                places.setdefault(call, []).append(place)
-        self._places = {call: np.array(found, np.int64) for call, found in places.items()}
+                self._places[call].append(place)
 
     def nearest(self, test: Combination, apis: int) -> tuple[float, Combination, float]:
         """The least distance with the example it is to, and the least reversed F1, of 100.
@@ -102,9 +102,8 @@ class Examples:
         dropping of all. With one API there is nothing to choose: ln 1 is 0.
         """
         # How many calls each example has in common with the test.
-        places = [self._places[call] for call in _calls(test) if call in self._places]
-        count = len(self.combinations)
-        shared = np.bincount(np.concatenate([np.empty(0, np.int64), *places]), minlength=count)
+        places = [place for call in _calls(test) for place in self._places.get(call, ())]
+        shared = np.bincount(np.array(places, np.int64), minlength=len(self.combinations))
         distances = self._sizes * _LN2 + (len(test) - shared) * math.log(apis)
         best = int(distances.argmin())
         both = self._sizes + len(test)
@@ -112,12 +111,9 @@ class Examples:
         return float(distances[best]), self.combinations[best], float(1 - f1.max()) * 100
 
 
-def _calls(sorted_: Combination) -> Iterator[tuple[str, int]]:
+def _calls(sorted_: Combination) -> list[tuple[str, int]]:
     """Each call with how many of its API came before: as a set, these are the multiset."""
-    seen = Counter[str]()
-    for api in sorted_:
-        yield api, seen[api]
-        seen[api] += 1
+    return [(api, place) for api, same in groupby(sorted_) for place, _ in enumerate(same)]
 
 
 def measure(
@@ -193,8 +189,8 @@ def complexity(
     shown, uncovered = needs[examples], tuple[str, ...]()
     if demonstrations:
         wanted = apis.get(Split.TRAIN if examples in SEEN else examples, set())
-        chosen = repository(version.samples(examples), wanted)
-        shown, uncovered = Counter(one.apis for one in chosen.demonstrations), chosen.uncovered
+        chosen, uncovered = repository(version.samples(examples), wanted)
+        shown = Counter(one.apis for one in chosen)
     figures = tuple(
         Complexity(
             test=split,
@@ -227,19 +223,6 @@ class Demonstration:
     apis: tuple[str, ...]  # ids of their APIs, sorted; one that is called twice is there twice
     plain: bool  # said in one turn, and no call needs the result of another
 
-    @property
-    def signature(self) -> str:
-        """Its calls, whatever their order."""
-        return signature(self.calls)
-
-
-@dataclass(frozen=True)
-class Repository:
-    """Demonstrations in which every API occurs that any sample calls."""
-
-    demonstrations: tuple[Demonstration, ...]
-    uncovered: tuple[str, ...]  # ids of wanted APIs that no sample calls
-
 
 def stem(identity: str) -> str:
     """The id of a sample without what tells rows of one template apart."""
@@ -268,38 +251,32 @@ def demonstration(sample: Sample) -> Demonstration | None:
     )
 
 
-def repository(samples: Iterable[Sample], wanted: Iterable[str] = ()) -> Repository:
-    """Choose demonstrations so that each API that is called occurs, with as few as it goes.
+def repository(
+    samples: Iterable[Sample], wanted: Iterable[str] = ()
+) -> tuple[list[Demonstration], tuple[str, ...]]:
+    """Demonstrations in which each API occurs that is called, as few as it goes; beside them the
+    ids of the wanted APIs that no sample calls.
 
     Of samples that call the same APIs one is kept in mind: the plain one, with the fewest calls,
     that came first. Those that are not plain serve where no plain one does. The same samples give
     the same demonstrations; memory grows with the different combinations alone.
     """
     best: dict[frozenset[str], Demonstration] = {}
-    for sample in samples:
-        one = demonstration(sample)
-        if one is None:
-            continue
+    for one in filter(None, map(demonstration, samples)):
         earlier = best.setdefault(frozenset(one.apis), one)
         if (not one.plain, len(one.calls)) < (not earlier.plain, len(earlier.calls)):
             best[frozenset(one.apis)] = one
-    covered = set[str]()
-    chosen = [
-        one
-        for plain in (True, False)
-        for one in _cover([d for d in best.values() if d.plain is plain], covered)
-    ]
-    return Repository(tuple(chosen), tuple(sorted({*wanted} - covered)))
-
-
-def _cover(candidates: Sequence[Demonstration], covered: set[str]) -> Iterator[Demonstration]:
-    """Those who show most APIs that are not covered yet, one after the other (greedy set cover)."""
-    while candidates:
-        best = max(candidates, key=lambda one: len({*one.apis} - covered))
-        if covered >= {*best.apis}:
-            return
-        covered |= {*best.apis}
-        yield best
+    chosen, covered = list[Demonstration](), set[str]()
+    for plain in (True, False):
+        candidates = [one for one in best.values() if one.plain is plain]
+        # Whoever shows most APIs that are not covered yet is next (greedy set cover).
+        while candidates:
+            most = max(candidates, key=lambda one: len({*one.apis} - covered))
+            if covered >= {*most.apis}:
+                break
+            covered |= {*most.apis}
+            chosen.append(most)
+    return chosen, tuple(sorted({*wanted} - covered))
 
 
 class Retriever:
@@ -308,10 +285,10 @@ class Retriever:
     def __init__(self, demonstrations: Sequence[Demonstration]) -> None:
         self._all = tuple(demonstrations)
         self._index = SearchIndex([one.goal for one in self._all]) if self._all else None
-        self._kin: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self._kin = defaultdict[str, set[int]](set)  # by what gives an answer away
         for place, one in enumerate(self._all):
-            for key in (("stem", stem(one.id)), ("calls", one.signature)):
-                self._kin[key].append(place)
+            for key in (stem(one.id), signature(one.calls)):
+                self._kin[key].add(place)
 
     def similar(
         self, goal: str, k: int, identity: str = "", calls: Sequence[FunctionCall] = ()
@@ -321,7 +298,6 @@ class Retriever:
         Never what would give the answer away: the sample itself, rows of its template, or a
         sample of the same calls.
         """
-        keys = (("stem", stem(identity)), ("calls", signature(calls)))
-        kin = {place for key in keys for place in self._kin.get(key, ())}
+        kin = self._kin.get(stem(identity), set()) | self._kin.get(signature(calls), set())
         found = self._index.top(goal, k + len(kin)) if self._index and k else []
         return [self._all[place] for place in found if place not in kin][:k]

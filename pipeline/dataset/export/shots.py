@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from toolloom.agents.query import moment
 from toolloom.pipeline.checks.text.call_text import parse, write
@@ -89,25 +87,21 @@ def served(sample: Sample) -> Served:
 def _calls(messages: Sequence[Message]) -> tuple[FunctionCall, ...]:
     """Calls in order, API Search apart; one that failed and was tried again counts once."""
     results = {m.tool_call_id: m for m in messages if m.role == "tool"}
-    made = [(call, arguments(call)) for m in messages for call in m.tool_calls]
+    made = [call for m in messages for call in m.tool_calls]
     found: list[FunctionCall] = []
-    for place, (call, values) in enumerate(made):
-        one = FunctionCall(name=call.function.name, arguments=values)
+    for place, call in enumerate(made):
         failed = call.id not in results or envelope(results[call.id]).error is not None
-        again = any(later.function == call.function for later, _ in made[place + 1 :])
-        if one.name != API_SEARCH.function and not (failed and again):
-            found.append(one)
+        again = any(later.function == call.function for later in made[place + 1 :])
+        if call.function.name != API_SEARCH.function and not (failed and again):
+            found.append(FunctionCall(name=call.function.name, arguments=arguments(call)))
     return tuple(found)
 
 
 def _found(messages: Sequence[Message], pool: Sequence[Api]) -> tuple[Api, ...]:
     """The APIs that API Search returned, in order."""
     apis = {api.function: api for api in pool}
-    names: list[Any] = []
-    for message in messages:
-        if message.role == "tool" and message.name == API_SEARCH.function:
-            shown = envelope(message).response
-            names += [one.get("name") for one in shown or () if isinstance(one, dict)]
+    shown = [envelope(m).response for m in messages if m.name == API_SEARCH.function]
+    names = [one.get("name") for each in shown for one in each or () if isinstance(one, dict)]
     return tuple({n: apis[n] for n in names if isinstance(n, str) and n in apis}.values())
 
 
@@ -160,9 +154,8 @@ class FewShots:
                 f"{source.name} has no samples in train, where demonstrations come from. "
                 "Choose --shots 0."
             )
-        chosen = repository(source.samples(Split.TRAIN.value)).demonstrations if shots else ()
         shown: list[Demonstration] = []
-        for one in chosen:
+        for one in repository(source.samples(Split.TRAIN.value))[0] if shots else ():
             with suppress(NotRepresentable):  # in words that would not be read back
                 _text(one)
                 shown.append(one)
@@ -242,7 +235,8 @@ class GoalSequence:
     """A row of all-shot that is growing, in Axolotl's template-free form: `label` says which
     segments have a loss. Nothing separates one goal from the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, category: str = "") -> None:
+        self.category = category
         self._goals: list[Goal] = []
         self._documents: dict[str, tuple[str, str]] = {}
         self.stems = set[str]()  # of the templates whose rows it has
@@ -300,7 +294,7 @@ class AllShots:
 
     def __init__(self, source: ExportSource | None = None, shots: int = 0) -> None:
         """Needs neither."""
-        self._open: OrderedDict[str, list[GoalSequence]] = OrderedDict()  # by category
+        self._open: list[GoalSequence] = []
 
     def rows(self, sample: Sample, form: Arguments) -> Exported:
         """Add a goal where it fits; the sequences that made room for a new one.
@@ -309,24 +303,23 @@ class AllShots:
         there are few.
         """
         goal, lost = _goal(sample)
-        among, full = self._open.setdefault(goal.category, []), list[GoalSequence]()
-        self._open.move_to_end(goal.category)
-        fitting = [one for one in among if one.fits(goal)]
+        same = [one for one in self._open if one.category == goal.category]
+        fitting = [one for one in same if one.fits(goal)]
         chosen = [one for one in fitting if stem(goal.id) not in one.stems]
-        if not chosen and len(among) == OF_CATEGORY:
+        full = list[GoalSequence]()
+        if not chosen and len(same) == OF_CATEGORY:
             chosen = fitting
-            full = [] if fitting else [among.pop(0)]
+            full = [] if fitting else same[:1]
         if not chosen:
-            chosen = [GoalSequence()]
-            among += chosen
+            chosen = [GoalSequence(goal.category)]
+            self._open += chosen
         chosen[0].add(goal)
-        if sum(map(len, self._open.values())) > OPEN:  # what waits longest makes room
-            full += self._open.popitem(last=False)[1]
+        full += self._open[: max(0, len(self._open) - OPEN)]  # what waits longest makes room
+        self._open = [one for one in self._open if one not in full]
         return Exported(tuple(("sft", one.row()) for one in full), lost, waits=True)
 
     def rest(self) -> Rows:
-        left = [one for category in self._open.values() for one in category]
-        self._open.clear()
+        left, self._open = self._open, []
         return tuple(("sft", one.row()) for one in left)
 
 
