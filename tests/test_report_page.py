@@ -102,7 +102,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = finished_runs.run(
         folder, toys.recipe(), samples, finished_runs.expanded(), levels, fallen
     )
-    return report(publish(run, folder).version, folder)
+    return report(publish(run, folder), folder)
 
 
 @pytest.fixture(scope="module")
@@ -273,7 +273,7 @@ def test_a_script_that_got_in_would_not_run(chromium: Browser, plain: Path, tmp_
 def test_a_version_of_instructions_alone(chromium: Browser, tmp_path: Path) -> None:
     """Without dialogues, rejected records and rows of templates the page shows what there is."""
     run = finished_runs.run(tmp_path, toys.recipe(), instructions=finished_runs.levels())
-    with shown(chromium, report(publish(run, tmp_path).version, tmp_path)) as seen:
+    with shown(chromium, report(publish(run, tmp_path), tmp_path)) as seen:
         assert seen.page.locator(".groups button").all_inner_texts() == ["Instructions (1)"]
         assert seen.page.get_by_text("Nothing was rejected.").is_visible()
         assert place(seen.page) == "1 of 1"

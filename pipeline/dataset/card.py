@@ -17,9 +17,8 @@ import yaml
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from toolloom.pipeline.dataset.configs import CONFIGS
-from toolloom.pipeline.dataset.figures import LEVELS, added, instructions_of, ranked
+from toolloom.pipeline.dataset.figures import LEVELS, added, instructions_of, ranked, worlds_told
 from toolloom.pipeline.dataset.run_report import API_BANK, KINDS, Counts
-from toolloom.pipeline.dataset.world_stats import worlds_told
 from toolloom.pipeline.render.markdown import cell, table
 from toolloom.pipeline.render.section import counted, dollars, percent
 from toolloom.schemas import JsonObject, Metric

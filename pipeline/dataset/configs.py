@@ -71,7 +71,17 @@ class SftRow(TableRow):
 
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
-        return (sft_row(record),)
+        """A sample as a trainer takes it. In the retrieve abilities API Search is the only tool."""
+        query, messages = record["dialogue"]["query"], record["dialogue"]["messages"]
+        searches = query["ability"] != Ability.CALL
+        row = {
+            **{key: query[key] for key in ("id", "ability", "scenario")},
+            "messages": [_bare(message) for message in messages],
+            "tools": [_SEARCH] if searches else [_tool(api) for api in query["pool"]],
+            "observations": [m["execution"]["kind"] for m in messages if m.get("execution")],
+            "flags": [flag["reason"] for flag in record.get("flags", ())],
+        }
+        return (row,)
 
 
 class SamplesRow(TableRow):
@@ -87,7 +97,13 @@ class SamplesRow(TableRow):
 
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
-        return (samples_row(record),)
+        query = record["dialogue"]["query"]
+        row = {
+            **{key: query[key] for key in ("id", "ability", "scenario")},
+            **{key: to_text(record[key]) for key in ("dialogue", "verdict", "provenance")},
+            "flags": to_text(record.get("flags", [])),
+        }
+        return (row,)
 
     @classmethod
     def record_of(cls, row: JsonObject) -> JsonObject:
@@ -123,8 +139,36 @@ class EnvironmentsRow(TableRow):
 
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
-        setting = record["dialogue"]["query"].get("setting")
-        return (environment_row(record["dialogue"], setting),) if setting else ()
+        query, messages = record["dialogue"]["query"], record["dialogue"]["messages"]
+        if not (setting := query.get("setting")):
+            return ()
+        sources = {api["function"]: api.get("source") or {} for api in query["pool"]}
+        operations = {
+            function: source.get("operation", "")
+            for function, source in sources.items()
+            if (source.get("kind"), source.get("reference")) == ("world", setting["world"])
+        }
+        asked = (call["function"] for m in messages for call in m.get("tool_calls", ()))
+        calls = [
+            {"operation": operations[call["name"]], "arguments": call["arguments"]}
+            for call in asked
+            if call["name"] in operations
+        ]
+        said = [(m["role"], m.get("content") or "") for m in messages]
+        row = {
+            **{key: query[key] for key in ("id", "scenario")},
+            **{key: setting[key] for key in ("world", "hash")},
+            "script": setting.get("script", ""),
+            "now": str(query["now"])[:16],
+            "me": str(setting["start"].get("me") or ""),
+            **{key: setting[key] for key in ("start", "goal")},
+            "system": next((text for role, text in said if role == "system"), ""),
+            "turns": [text for role, text in said if role == "user"],
+            "tools": [*sources],
+            "operations": operations,
+            "calls": to_text(calls),
+        }
+        return (row,)
 
 
 class InstructionsRow(WholeRow):
@@ -153,7 +197,19 @@ class InstructionsRow(WholeRow):
 
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
-        return (instruction_row(record),)
+        tags = record["tags"]
+        row = {
+            **{key: record[key] for key in ("id", "sample", "level")},
+            "instruction": record["text"],
+            "category_tags": tags["categories"],
+            "tool_tags": tags["tools"],
+            "api_tags": tags["apis"],
+            **{key: record[key] for key in ("spoken", "path")},
+            "ratings": to_text(record["ratings"]),
+            **{key: record[key] for key in ("source", "licence")},
+            "record": to_text(record),
+        }
+        return (row,)
 
 
 class PlanningRow(TableRow):
@@ -311,22 +367,6 @@ def parsed(text: Any) -> Any:
         return json.loads(text)
 
 
-def sft_row(sample: JsonObject) -> JsonObject:
-    """A sample as a trainer takes it. In the retrieve abilities API Search is the only tool."""
-    dialogue = sample["dialogue"]
-    query, messages = dialogue["query"], dialogue["messages"]
-    searches = query["ability"] != Ability.CALL
-    return {
-        "id": query["id"],
-        "ability": query["ability"],
-        "scenario": query["scenario"],
-        "messages": [_bare(message) for message in messages],
-        "tools": [_SEARCH] if searches else [_tool(api) for api in query["pool"]],
-        "observations": [m["execution"]["kind"] for m in messages if m.get("execution")],
-        "flags": [flag["reason"] for flag in sample.get("flags", ())],
-    }
-
-
 def _bare(message: JsonObject) -> JsonObject:
     """OpenAI's form; keys without a value are left out, as chat templates ask if they are there.
 
@@ -340,58 +380,3 @@ def _tool(api: JsonObject) -> JsonObject:
     """As `Api.as_tool`."""
     kept = {"name": api["function"], **{k: api[k] for k in ("description", "parameters")}}
     return {"type": "function", "function": kept}
-
-
-def samples_row(sample: JsonObject) -> JsonObject:
-    query = sample["dialogue"]["query"]
-    return {
-        **{key: query[key] for key in ("id", "ability", "scenario")},
-        **{key: to_text(sample[key]) for key in ("dialogue", "verdict", "provenance")},
-        "flags": to_text(sample.get("flags", [])),
-    }
-
-
-def environment_row(dialogue: JsonObject, setting: JsonObject) -> JsonObject:
-    query, messages, start = dialogue["query"], dialogue["messages"], setting["start"]
-    sources = {api["function"]: api.get("source") or {} for api in query["pool"]}
-    operations = {
-        function: source.get("operation", "")
-        for function, source in sources.items()
-        if (source.get("kind"), source.get("reference")) == ("world", setting["world"])
-    }
-    asked = (call["function"] for m in messages for call in m.get("tool_calls", ()))
-    calls = [
-        {"operation": operations[call["name"]], "arguments": call["arguments"]}
-        for call in asked
-        if call["name"] in operations
-    ]
-    said = [(m["role"], m.get("content") or "") for m in messages]
-    return {
-        **{key: query[key] for key in ("id", "scenario")},
-        **{key: setting[key] for key in ("world", "hash")},
-        "script": setting.get("script", ""),
-        "now": str(query["now"])[:16],
-        "me": str(start.get("me") or ""),
-        "start": start,
-        "goal": setting["goal"],
-        "system": next((text for role, text in said if role == "system"), ""),
-        "turns": [text for role, text in said if role == "user"],
-        "tools": [*sources],
-        "operations": operations,
-        "calls": to_text(calls),
-    }
-
-
-def instruction_row(instruction: JsonObject) -> JsonObject:
-    tags = instruction["tags"]
-    return {
-        **{key: instruction[key] for key in ("id", "sample", "level")},
-        "instruction": instruction["text"],
-        "category_tags": tags["categories"],
-        "tool_tags": tags["tools"],
-        "api_tags": tags["apis"],
-        **{key: instruction[key] for key in ("spoken", "path")},
-        "ratings": to_text(instruction["ratings"]),
-        **{key: instruction[key] for key in ("source", "licence")},
-        "record": to_text(instruction),
-    }

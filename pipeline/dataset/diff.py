@@ -1,6 +1,6 @@
 """What differs between two versions of a dataset, row by row and in figures.
 
-Rows are read one at a time; of each a hash of its id and one of its content stay in memory.
+Rows are read one at a time; of each its id and a hash of its content stay in memory.
 """
 
 from __future__ import annotations
@@ -70,10 +70,9 @@ def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
             if split in before.splits(config) or split in after.splits(config):
                 diff, ids = _compared(config, split, before, after)
                 found.append(diff)
-                if config == "samples":
-                    for kind, wanted in ids.items():
-                        left = keep - len(examples[kind])
-                        examples[kind] += _examples(kind, split, wanted, left, before, after)
+                for kind, names in ids.items() if config == "samples" else ():
+                    wanted = names[: keep - len(examples[kind])]
+                    examples[kind] += _examples(kind, split, wanted, before, after)
     old, new = before.told("splits"), after.told("splits")
     return Diff(
         before=before.label,
@@ -91,8 +90,8 @@ def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
     )
 
 
-def _contents(version: Version, config: str, split: str) -> Iterator[tuple[bytes, bytes]]:
-    """Hashes of each row's id and of what it says: words, calls, APIs, not who made it."""
+def _contents(version: Version, config: str, split: str) -> Iterator[tuple[str, bytes]]:
+    """Each row's id, and a hash of what it says: words, calls, APIs, not who made it."""
     names = ("instruction", "category_tags", "tool_tags", "api_tags", "path", "ratings")
     for row in version.rows(config, split):
         if config == "samples":
@@ -101,63 +100,59 @@ def _contents(version: Version, config: str, split: str) -> Iterator[tuple[bytes
             content = [query, dialogue["messages"], version.parsed(row, "flags")]
         else:
             content = [row[name] for name in names]
-        yield _hash(row["id"]), _hash(canonical(content))
+        text = canonical(content).encode("utf-8", "surrogatepass")
+        yield row["id"], hashlib.blake2b(text, digest_size=12).digest()
 
 
 def _compared(
     config: str, split: Split, before: Version, after: Version
-) -> tuple[SplitDiff, dict[str, set[bytes]]]:
-    """The rows of both, and the hashes of ids by kind of difference. Samples of equal content under
-    different ids are counted as renamed, and no difference."""
+) -> tuple[SplitDiff, dict[str, list[str]]]:
+    """The rows of both, and ids by kind of difference. Samples of equal content under different ids
+    are counted as renamed, and no difference."""
     tables = [one.manifest["configs"].get(config, {}).get(split, {}) for one in (before, after)]
     old_files, new_files = ([f["sha256"] for f in t.get("files", {}).values()] for t in tables)
     if old_files == new_files:  # equal files hold equal rows: they need not be read
         count = tables[0]["rows"]
         return SplitDiff(split=split, before=count, after=count, same=count), {}
-    old = dict(_contents(before, config, split))
-    new = dict(_contents(after, config, split))
-    same = {name for name in old.keys() & new.keys() if old[name] == new[name]}
-    changed = (old.keys() & new.keys()) - same
-    removed, added = old.keys() - new.keys(), new.keys() - old.keys()
-    places: defaultdict[bytes, list[bytes]] = defaultdict(list)
-    for name in old if config == "samples" else ():
-        if name in removed:
-            places[old[name]].append(name)
-    renamed = 0
-    for name in [name for name in new if name in added and places.get(new[name])]:
-        if places[new[name]]:
-            removed.remove(places[new[name]].pop())
-            added.remove(name)
-            renamed += 1
+    old, new = (dict(_contents(version, config, split)) for version in (before, after))
+    changed = [name for name in new if name in old and old[name] != new[name]]
+    removed = {name: old[name] for name in old if name not in new}
+    added = {name: new[name] for name in new if name not in old}
+    places = defaultdict[bytes, list[str]](list)
+    for name, content in removed.items() if config == "samples" else ():
+        places[content].append(name)
+    renamed = {name: places[c].pop() for name, c in added.items() if places.get(c)}
     diff = SplitDiff(
         split=split,
         before=len(old),
         after=len(new),
-        same=len(same),
-        renamed=renamed,
+        same=len(new) - len(added) - len(changed),
+        renamed=len(renamed),
         changed=len(changed),
-        removed=len(removed),
-        added=len(added),
+        removed=len(removed) - len(renamed),
+        added=len(added) - len(renamed),
     )
-    return diff, {"added": added, "removed": removed, "changed": changed}
+    moved = {*renamed.values()}
+    return diff, {
+        "added": [name for name in added if name not in renamed],
+        "removed": [name for name in removed if name not in moved],
+        "changed": changed,
+    }
 
 
 def _examples(
-    kind: str, split: str, names: set[bytes], count: int, before: Version, after: Version
+    kind: str, split: str, names: list[str], before: Version, after: Version
 ) -> Iterator[Example]:
-    """Read the rows again for the first ones of a kind, as far as more are wanted."""
-    wanted: list[str] = []
-    found: dict[str, dict[str, JsonObject]] = {"before": {}, "after": {}}
-    for side, version in (("after", after), ("before", before)):
-        if count <= 0 or not names or kind == ("removed" if side == "after" else "added"):
-            continue
-        for row in version.rows("samples", split):
-            if _hash(row["id"]) in names and (row["id"] in wanted or len(wanted) < count):
-                wanted += [row["id"]] if row["id"] not in wanted else []
-                found[side][row["id"]] = _sample(version, row)
-    for name in wanted:
-        sides = {side: rows[name] for side, rows in found.items() if name in rows}
-        yield Example.model_validate({"kind": kind, "split": split, "id": name, **sides})
+    """Read the rows of these ids again."""
+    sides = {"before": before, "after": after}
+    sides.pop({"added": "before", "removed": "after"}.get(kind, ""), None)
+    found = {
+        side: {row["id"]: _sample(v, row) for row in v.rows("samples", split) if row["id"] in names}
+        for side, v in (sides.items() if names else ())
+    }
+    for name in names:
+        shown = {side: rows[name] for side, rows in found.items()}
+        yield Example.model_validate({"kind": kind, "split": split, "id": name, **shown})
 
 
 def _sample(version: Version, row: JsonObject) -> JsonObject:
@@ -167,10 +162,6 @@ def _sample(version: Version, row: JsonObject) -> JsonObject:
     except ValueError as error:
         raise StoreError(f"{version.path}: the row {row['id']} is damaged: no sample.") from error
     return sample
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
 def _beside(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, Pair]:

@@ -13,6 +13,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256 as new_sha256
@@ -76,29 +77,14 @@ from toolloom.schemas.base import LAYOUT
 from toolloom.schemas.recipe import public_fields, public_recipe
 from toolloom.schemas.splits import api_id, shown, split_of, stray, zone
 
+HERE = Path(__file__).parent
+
 
 @dataclass(frozen=True)
-class Published:
+class Published(Version):
     """A version, and whether it was made just now."""
 
-    version: Version
     fresh: bool = False
-
-    @property
-    def path(self) -> Path:
-        return self.version.path
-
-    @property
-    def manifest(self) -> JsonObject:
-        return self.version.manifest
-
-    @property
-    def label(self) -> str:
-        return self.version.label
-
-    @property
-    def load_line(self) -> str:
-        return self.version.load_line
 
 
 def publish(run: RunFolder, outputs: Path) -> Published:
@@ -125,13 +111,15 @@ def publish(run: RunFolder, outputs: Path) -> Published:
         folder = outputs / "datasets" / keep.parent.name
         content = digest([content, keep.parent.manifest["content"]], 64)
     with hold_folder(folder):
-        for version in map(_readable, (folder / dotted(n) for n in reversed(numbers(folder)))):
-            if version and version.manifest["content"] == content:
-                point(folder)
-                return Published(version)
-        version = _build(folder, content, run, keep)
+        for number in reversed(numbers(folder)):
+            with suppress(StoreError):  # damaged, or of another layout: not the one looked for
+                version = open_version(folder / dotted(number))
+                if version.manifest["content"] == content:
+                    point(folder)
+                    return Published(version.path, version.manifest)
+        made = _build(folder, content, run, keep)
         point(folder)
-        return Published(version, fresh=True)
+        return made
 
 
 @dataclass(frozen=True)
@@ -150,6 +138,18 @@ class Keep:
         if extended is not None and extended.version:
             return cls(_parent(extended, outputs))
         return cls()
+
+    def plan(self, run: RunFolder) -> SplitPlan:
+        """Of the splits: the parent's, as its rows stay where they are."""
+        parent = self.parent
+        return SplitPlan.model_validate(parent.manifest["plan"]) if parent else run.recipe.splits
+
+    def pairs(self) -> Iterator[JsonObject]:
+        """The parent's pairs of rows and benchmarks, but for those of rows that go."""
+        if self.parent and self.parent.manifest.get("contamination"):
+            for pair in read_objects(self.parent.path / PAIRS):
+                if pair["split"] != self.anew:
+                    yield pair
 
     def whole(self, config: Config, split: str) -> bool:
         """Whether all rows of a table stay."""
@@ -200,15 +200,7 @@ def _published(run: RunFolder) -> list[str]:
     return beside if run.adds else [*rows[-1:], *beside]
 
 
-def _readable(path: Path) -> Version | None:
-    """A version; None if it is damaged or of another layout: it is not the one looked for."""
-    try:
-        return open_version(path)
-    except StoreError:
-        return None
-
-
-def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Version:
+def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Published:
     parent, known = keep.parent, numbers(folder)
     if parent is None and known and not is_older(folder / dotted(known[-1])):
         parent = latest(folder)
@@ -216,8 +208,9 @@ def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Version:
     try:
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir()
-        tables = _Tables(building, keep)
-        makers = _write(run, keep, tables)
+        with VersionWriter(building) as writer:
+            tables = _Tables(building, keep, writer)
+            makers = _write(run, keep, tables)
         manifest = _manifest(run, keep, tables, describe(building), makers)
         manifest = {
             "layout": LAYOUT,
@@ -237,31 +230,23 @@ def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Version:
         raise explain(folder, error, "written") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    return Version(path, manifest)
+    return Published(path, manifest, fresh=True)
 
 
 class _Tables:
     """The tables of a version, each of which begins with the rows that stay in it."""
 
-    def __init__(self, folder: Path, keep: Keep) -> None:
-        self.folder, self._keep = folder, keep
-        self._writer = VersionWriter(folder)
+    def __init__(self, folder: Path, keep: Keep, writer: VersionWriter) -> None:
+        self.folder, self._keep, self._writer = folder, keep, writer
         self._kept_ids: dict[str, set[str]] = {}  # by config: no other row may have them
-        self.kept: dict[tuple[str, str], int] = {}  # rows that stay, of each table that was begun
+        self._begun: set[tuple[str, str]] = set()
         self.made: dict[str, Counter[str]] = {}  # by config and split, of the run
 
-    def __enter__(self) -> _Tables:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._writer.__exit__(*error)
-
     def _begin(self, config: Config, split: str) -> None:
-        if (config.name, split) in self.kept:
+        if (config.name, split) in self._begun:
             return
-        self.kept[config.name, split] = 0
+        self._begun.add((config.name, split))
         for row in self._keep.rows(config, split):
-            self.kept[config.name, split] += 1
             if config in (SAMPLES, INSTRUCTIONS):
                 self._kept_ids.setdefault(config.name, set()).add(row["id"])
             self._writer.add(config, split, row)
@@ -289,7 +274,7 @@ class _Tables:
         parent = self._keep.parent
         for config in CONFIGS:
             for split in parent.splits(config.name) if parent else ():
-                if (config.name, split) in self.kept:
+                if (config.name, split) in self._begun:
                     continue
                 if not self._keep.whole(config, split):
                     self._begin(config, split)
@@ -308,41 +293,26 @@ class _Tables:
 
 def _write(run: RunFolder, keep: Keep, tables: _Tables) -> set[Maker]:
     """Write the tables of a version, and the pairs of rows and benchmarks; who made the rows."""
-    plan = _plan(run, keep)
-    recipe = public_recipe(run.recipe)
+    plan, recipe = keep.plan(run), public_recipe(run.recipe)
     makers: set[Maker] = set()
-    with tables:
-        for sample in run.rows():
-            makers |= makers_of(sample)
-            tables.add(Sample, _checked_split(plan, sample), sample, recipe)
-        for each in run.instructions():
-            record = each.model_dump(mode="json")
-            makers |= makers_of(record)
-            tables.add(Instruction, each.split.value, record, recipe)
-        for rejected in run.rejected():
-            split = split_of_rejected(plan, rejected["record"])
-            tables.add(Rejected, split, rejected, recipe)
-        for origin, records in ((Api, apis_of(run)), (World, run.worlds())):
-            for record in records if keep.parent is None else ():
-                split = zone(plan, record["category"], record["tool"]).value
-                tables.add(origin, split, record, recipe)
-        tables.finish()
-    pairs = [] if keep.parent is None else _kept_pairs(keep.parent, keep)
-    if pairs := [*pairs, *run_report.contamination(run)]:
+    for sample in run.rows():
+        makers |= makers_of(sample)
+        tables.add(Sample, _checked_split(plan, sample), sample, recipe)
+    for each in run.instructions():
+        record = each.model_dump(mode="json")
+        makers |= makers_of(record)
+        tables.add(Instruction, each.split.value, record, recipe)
+    for rejected in run.rejected():
+        split = split_of_rejected(plan, rejected["record"])
+        tables.add(Rejected, split, rejected, recipe)
+    for origin, records in ((Api, apis_of(run)), (World, run.worlds())):
+        for record in records if keep.parent is None else ():
+            split = zone(plan, record["category"], record["tool"]).value
+            tables.add(origin, split, record, recipe)
+    tables.finish()
+    if pairs := [*keep.pairs(), *run_report.contamination(run)]:
         write_lines(tables.folder / PAIRS, map(to_line, pairs))
     return makers
-
-
-def _plan(run: RunFolder, keep: Keep) -> SplitPlan:
-    parent = keep.parent
-    return SplitPlan.model_validate(parent.manifest["plan"]) if parent else run.recipe.splits
-
-
-def _kept_pairs(parent: Version, keep: Keep) -> Iterator[JsonObject]:
-    """The parent's pairs of rows and benchmarks, but for those of rows that go."""
-    for pair in read_objects(parent.path / PAIRS) if parent.manifest.get("contamination") else ():
-        if pair["split"] != keep.anew:
-            yield pair
 
 
 def _manifest(
@@ -376,7 +346,7 @@ def _manifest(
         }
         if parent and not keep.anew
         else None,
-        "plan": before["plan"] if parent else _plan(run, keep).model_dump(mode="json"),
+        "plan": before["plan"] if parent else run.recipe.splits.model_dump(mode="json"),
         "runs": {name: told for name, told in runs.items() if name in used or not keep.anew},
         "expansion": _expansion(run, keep, used),
         **described,
@@ -478,37 +448,7 @@ def sums(manifest: JsonObject, hashes: dict[str, str]) -> Iterator[bytes]:
 def replay_files() -> dict[str, bytes]:
     """What replays the rows of `environments` without toolloom, by path in the version."""
     machine = Path(interpreter.__file__).read_bytes()
-    return {"replay/README.md": REPLAY.encode(), "replay/world.py": machine}
-
-
-REPLAY = """# Replay
-
-`world.py` runs a world and needs Python's standard library alone. In this folder:
-
-```python
-import glob, json
-import pyarrow.parquet as parquet  # or any other reader of Parquet
-from world import Machine, difference, state_of
-
-def rows(config):
-    for name in sorted(glob.glob(f"../{config}/*.parquet")):
-        yield from parquet.read_table(name).to_pylist()
-
-worlds = {row["hash"]: Machine(json.loads(row["spec"])) for row in rows("worlds")}
-for row in rows("environments"):
-    machine, start = worlds[row["hash"]], json.loads(row["start"])
-    before = state = state_of(start["tables"], start["me"], start["next"])
-    for call in json.loads(row["calls"]):  # or those of your own model
-        name, arguments = call["operation"], call["arguments"]
-        state, response, error = machine.apply(state, name, arguments, row["now"])
-    reached = difference(machine, before, state) == json.loads(row["goal"])["changes"]
-    print(row["id"], "reached" if reached else "not reached")
-```
-
-`apply` never raises, whatever the arguments are: a call that fails has the code of its `error`, the
-text of it as `response`, and leaves the state as it was. What the user has to learn besides is in
-the goal's `facts`: each has its `value` and how it may be `said`.
-"""
+    return {"replay/README.md": (HERE / "replay.md.j2").read_bytes(), "replay/world.py": machine}
 
 
 @cache

@@ -763,8 +763,8 @@ class Follower:
         """A record's rows are the next ones, and equal to what is made of it."""
         while found.made is None and self._next and str(self._next[1]["id"]).startswith(found.id):
             self._next = next(self._there, None)  # those of a record that cannot be read
-        lacking = 0
-        for name, hashed, is_wanted, may_be in (found.made or {}).get(self._config.name, ()):
+        made, lacking = (found.made or {}).get(self._config.name, []), 0
+        for name, hashed, is_wanted, may_be in made:
             if self._next is None or self._next[1]["id"] != name:
                 lacking += is_wanted
                 continue
@@ -777,7 +777,7 @@ class Follower:
                 detail = self._difference(row, stored)
                 self._files.fault(FaultKind.TRAINING, where, detail, name)
         if lacking and (self._config.name, self._split) not in self._files.broken:
-            detail = f"lacks {lacking} rows in `{self._config.name}` at its place"
+            detail = f"lacks {lacking} of {len(made)} rows in `{self._config.name}` at its place"
             self._files.fault(FaultKind.TRAINING, file, detail, found.id)
 
     def finish(self) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolloom.pipeline.dataset.figures import added
+from toolloom.pipeline.dataset.figures import added, worlds_told
 from toolloom.pipeline.dataset.run_report import API_BANK
-from toolloom.pipeline.dataset.world_stats import worlds_told
 from toolloom.pipeline.render.section import (
     Section,
     counted,

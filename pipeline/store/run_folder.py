@@ -107,12 +107,8 @@ class StageFolder:
         return list(read_records(self._shard(index, "accepted.jsonl"), model))
 
     def records(self, model: type[R]) -> Iterator[R]:
-        """What a finished stage accepted."""
-        return read_records(self.path / "accepted.jsonl", model)
-
-    def so_far(self, model: type[R]) -> Iterator[R]:
         """What a stage accepted, of all that is finished so far."""
-        return chain.from_iterable(read_records(f, model) for f in self._files("accepted"))
+        return chain.from_iterable(read_records(path, model) for path in self._files("accepted"))
 
     def objects(self, kind: Kind) -> Iterator[JsonObject]:
         """Accepted or rejected records as plain JSON, of all that is finished so far."""
@@ -134,41 +130,44 @@ class StageFolder:
     ) -> StageMark:
         """Join the shards `0…shards-1` into the stage's files, mark it and remove them."""
         marks = [mark for i in range(shards) if (mark := self.shard_mark(i))]
-        good: Iterable[bytes] = self._joined(shards, "accepted")
-        bad: Iterable[bytes] = self._joined(shards, "rejected")
-        if settle:
-            records = [r for i in range(shards) for r in self.shard_records(i, model)]
-            outcome = settle(records)
-            good = map(record_line, outcome.accepted)
-            bad = chain(bad, map(record_line, outcome.rejected))
-        accepted_count, accepted_sha256 = write_lines(self.path / "accepted.jsonl", good)
-        rejected_count, rejected_sha256 = write_lines(self.path / "rejected.jsonl", bad)
-        made = StageMark(
-            accepted=accepted_count,
-            rejected=rejected_count,
-            use=sum((m.use for m in marks), Usage()),
-            shards=() if settle else tuple(m.accepted for m in marks),
-            accepted_sha256=accepted_sha256,
-            rejected_sha256=rejected_sha256,
+        lines: Iterable[tuple[bool, bytes]] = (
+            (kind == "accepted", line)
+            for kind in ("accepted", "rejected")
+            for index in range(shards)
+            for line in read_lines(self._shard(index, f"{kind}.jsonl"))
         )
-        write_lines(self.path / "done.json", [record_line(made)])
+        if settle:
+            outcome = settle([r for i in range(shards) for r in self.shard_records(i, model)])
+            good = [(True, record_line(each)) for each in outcome.accepted]
+            bad = [(False, record_line(each)) for each in outcome.rejected]
+            lines = chain(good, (each for each in lines if not each[0]), bad)
+        counts = () if settle else tuple(mark.accepted for mark in marks)
+        made = self._write(lines, sum((mark.use for mark in marks), Usage()), counts)
         self.tidy()
         return made
 
     def sift(self, outcomes: Iterable[bytes | Rejected]) -> StageMark:
         """Write what became of each row into the stage's files, and mark it."""
-        good, bad = self.path / "accepted.jsonl", self.path / "rejected.jsonl"
-        with replacing(good) as kept, replacing(bad) as fallen:
-            accepted, rejected = WrittenLines(kept), WrittenLines(fallen)
-            for each in outcomes:
-                if isinstance(each, bytes):
-                    accepted.write(each)
-                else:
-                    rejected.write(record_line(each))
+        lines = (
+            (True, each) if isinstance(each, bytes) else (False, record_line(each))
+            for each in outcomes
+        )
+        return self._write(lines, Usage(), ())
+
+    def _write(
+        self, lines: Iterable[tuple[bool, bytes]], use: Usage, shards: tuple[int, ...]
+    ) -> StageMark:
+        """Write the stage's two files of lines that are accepted or not, then its marker."""
+        paths = self.path / "accepted.jsonl", self.path / "rejected.jsonl"
+        with replacing(paths[0]) as good, replacing(paths[1]) as bad:
+            accepted, rejected = WrittenLines(good), WrittenLines(bad)
+            for is_accepted, line in lines:
+                (accepted if is_accepted else rejected).write(line)
         made = StageMark(
             accepted=accepted.count,
             rejected=rejected.count,
-            shards=(),
+            use=use,
+            shards=shards,
             accepted_sha256=accepted.sha256,
             rejected_sha256=rejected.sha256,
         )
@@ -188,10 +187,6 @@ class StageFolder:
 
     def _shard(self, index: int, ending: str) -> Path:
         return self.path / "shards" / f"{index:05d}.{ending}"
-
-    def _joined(self, shards: int, kind: Kind) -> Iterator[bytes]:
-        for index in range(shards):
-            yield from read_lines(self._shard(index, f"{kind}.jsonl"))
 
     def _files(self, kind: Kind) -> list[Path]:
         if self.mark:
@@ -296,7 +291,7 @@ class RunFolder:
     def instructions(self) -> Iterator[Instruction]:
         """Requests at five granularities, as far as they are rewritten."""
         for stage in self._beside(Instruction):
-            yield from stage.so_far(Instruction)
+            yield from stage.records(Instruction)
 
     def _beside(self, model: type[Record]) -> list[StageFolder]:
         wanted = [s for s in self.plan if s.beside and s.writes == model.__name__]

@@ -157,9 +157,9 @@ async def test_a_recipe_may_change_between_growths(tmp_path: Path) -> None:
     assert planned.splits == recipe().splits
     assert planned.expand and planned.expand.rows == 69  # 0.6 of 0.7 parts, by the version's plan
     second = (await make(tmp_path, planned)).published
-    assert second and second.version.number == "1.1.0"
-    assert second.version.manifest["plan"] == first.manifest["plan"]
-    assert second.version.manifest["apis"] == first.manifest["apis"]
+    assert second and second.number == "1.1.0"
+    assert second.manifest["plan"] == first.manifest["plan"]
+    assert second.manifest["apis"] == first.manifest["apis"]
 
 
 async def test_a_seed_is_used_once_for_a_split(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_a_seed_is_used_once_for_a_split(tmp_path: Path) -> None:
     await grow(tmp_path)
     made = await make(tmp_path, plan_regeneration(tmp_path, "toy", "train", keep=True, seed=6))
     assert plan_growth(tmp_path, recipe()).seed == 7
-    assert made.published and made.published.version.number == "1.1.0"
+    assert made.published and made.published.number == "1.1.0"
     with pytest.raises(RecipeError, match=r"seed 0: .* toy/1.1.0 were drawn with it already"):
         plan_regeneration(tmp_path, "toy", "train", keep=True, seed=0)
 
@@ -176,8 +176,8 @@ async def test_a_test_that_grows_is_a_new_major_version(tmp_path: Path) -> None:
     """Figures of it can no longer be compared; then the first way is open again."""
     await grow(tmp_path)
     made = (await make(tmp_path, plan_growth(tmp_path, recipe(), "test_tool"))).published
-    assert made and made.version.number == "2.0.0"
-    assert faults(made.version) == []
+    assert made and made.number == "2.0.0"
+    assert faults(made) == []
     assert (await grow(tmp_path)).number == "2.1.0"
 
 
@@ -189,9 +189,9 @@ async def test_a_grown_split_can_be_made_anew(tmp_path: Path) -> None:
     assert planned.expand and planned.expand.rows == 5
     anew = (await make(tmp_path, planned)).published
     assert anew
-    names = {row["id"].partition("-x")[0] for row in rows(anew.version, "samples")}
+    names = {row["id"].partition("-x")[0] for row in rows(anew, "samples")}
     assert {name.split("-")[1] for name in names} == {"2"}
-    assert faults(anew.version) == []
+    assert faults(anew) == []
     assert faults(await grow(tmp_path)) == []
 
 
@@ -256,7 +256,7 @@ async def test_what_fell_without_a_split_is_added_to(tmp_path: Path) -> None:
         after = plan_regeneration(tmp_path, "toy", "train") if anew else None
         made = await make(tmp_path, after or plan_growth(tmp_path, planned), maker)
         assert made.published
-        fallen.append([row["id"] for row in rows(made.published.version, "rejected", "apis")])
-        assert faults(made.published.version) == []
+        fallen.append([row["id"] for row in rows(made.published, "rejected", "apis")])
+        assert faults(made.published) == []
     assert [len(ids) for ids in fallen] == [2, 3, 4]
     assert (fallen[1][:2], fallen[2][:3]) == (fallen[0], fallen[1])

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from support import toys
 from toolloom.cli import app
-from toolloom.pipeline.dataset.configs import APIS, SAMPLES, samples_row
+from toolloom.pipeline.dataset.configs import APIS, SAMPLES
 from toolloom.pipeline.dataset.figures import describe
 from toolloom.pipeline.store.parquet import VersionWriter
 from toolloom.schemas import Sample
@@ -26,7 +26,8 @@ def shop(outputs: Path, samples: Iterable[tuple[str, Sample]]) -> Path:
     folder = outputs / "datasets" / "shop" / "1.0.0"
     with VersionWriter(folder) as tables:
         for split, sample in samples:
-            tables.add(SAMPLES, split, samples_row(sample.model_dump(mode="json")))
+            for row in SAMPLES.row.of(sample.model_dump(mode="json")):
+                tables.add(SAMPLES, split, row)
         for name in ("current", "forecast"):
             (row,) = APIS.row.of(toys.api(name=name).model_dump(mode="json"))
             tables.add(APIS, "train", row)

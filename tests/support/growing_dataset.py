@@ -101,7 +101,7 @@ async def make(outputs: Path, planned: Recipe, maker: Maker | None = None) -> Ma
 
 def published(made: Made) -> Version:
     assert made.published
-    return made.published.version
+    return made.published
 
 
 async def grow(outputs: Path, maker: Maker | None = None, **changes: Any) -> Version:

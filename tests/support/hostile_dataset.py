@@ -88,4 +88,4 @@ def dataset(outputs: Path) -> Version:
         levels,
         [rejected(number, text) for number, text in texts],
     )
-    return publish(run, outputs).version
+    return publish(run, outputs)

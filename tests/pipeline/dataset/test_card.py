@@ -65,7 +65,7 @@ async def test_overlaps_with_benchmarks_are_on_the_card(tmp_path: Path, action: 
         toys.recipe(curation=plan), outputs=tmp_path, stages=(*toys.STAGES, decontaminated)
     )
     assert made.published
-    version = made.published.version
+    version = made.published
     [pair] = read_objects(version.path / "contamination.jsonl")
     assert (pair["id"], pair["dropped"]) == ("q4", action == "drop")
     assert version.manifest["contamination"]["examples"] == [pair]

@@ -8,7 +8,7 @@ from support import finished_runs, toys
 from support.finished_runs import more
 from support.screen import shown
 
-from toolloom.pipeline.dataset.configs import SAMPLES, samples_row
+from toolloom.pipeline.dataset.configs import SAMPLES
 from toolloom.pipeline.dataset.diff import SplitDiff, compare
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.growth import plan_regeneration
@@ -25,7 +25,7 @@ ALL_SEEN = {"validation": 0, "test_instruction": 0, "test_tool": 0, "test_catego
 def version(outputs: Path, seed: int, *samples: Sample) -> Version:
     """A version that holds these rows in `train`."""
     run = finished_runs.finished_run(outputs, [*samples], seed=seed, splits=ALL_SEEN)
-    return publish(run, outputs).version
+    return publish(run, outputs)
 
 
 def row(number: int, answer: str = "It is 7 °C.", **changes: Any) -> Sample:
@@ -87,7 +87,8 @@ def test_damaged_rows_are_named(tmp_path: Path) -> None:
     one = version(tmp_path, 0, row(0))
     for bad in ({"dialogue": "{"}, {"dialogue": '{"query": {}, "messages": []}'}):
         two = version(tmp_path, 1, row(1))
-        damaged = {**samples_row(row(1).model_dump(mode="json")), **bad}
+        (made,) = SAMPLES.row.of(row(1).model_dump(mode="json"))
+        damaged = {**made, **bad}
         with VersionWriter(tmp_path / "bad") as tables:
             tables.add(SAMPLES, "train", damaged)
             tables.finish()
@@ -98,15 +99,15 @@ def test_damaged_rows_are_named(tmp_path: Path) -> None:
 
 
 def first(outputs: Path) -> Version:
-    return publish(finished_runs.run(outputs, toys.recipe(), [toys.sample()]), outputs).version
+    return publish(finished_runs.run(outputs, toys.recipe(), [toys.sample()]), outputs)
 
 
 def test_instructions_are_matched_by_id(tmp_path: Path) -> None:
     """Same, changed, removed and added, in numbers."""
     base, levels = first(tmp_path), finished_runs.levels()
     api = finished_runs.instruction(Granularity.API, text="Another request.")
-    one = more(tmp_path, base, 1, instructions=[*levels[:3], api]).version
-    two = more(tmp_path, base, 2, instructions=[*levels[:2], *levels[3:]]).version
+    one = more(tmp_path, base, 1, instructions=[*levels[:3], api])
+    two = more(tmp_path, base, 2, instructions=[*levels[:2], *levels[3:]])
     [split] = compare(one, two).instructions
     counts = {"same": 2, "changed": 1, "removed": 1, "added": 1}
     assert split == SplitDiff(split="train", before=4, after=4, **counts)

@@ -14,7 +14,7 @@ from support import finished_runs, toys
 from support.finished_runs import GROWN, REWRITE, finished_run, more, published
 from support.tampered import rows_of as stored
 
-from toolloom.pipeline.dataset.configs import SFT, sft_row
+from toolloom.pipeline.dataset.configs import SFT
 from toolloom.pipeline.dataset.figures import (
     BEFORE_QUERIES,
     split_of_rejected,
@@ -82,7 +82,8 @@ def test_keys_without_a_value_are_left_out(tmp_path: Path) -> None:
 
 
 def training_row(sample: Sample) -> JsonObject:
-    return sft_row(sample.model_dump(mode="json"))
+    (row,) = SFT.row.of(sample.model_dump(mode="json"))
+    return row
 
 
 @pytest.mark.parametrize("value", [2**70, 1 / 3, -(2**64)])
@@ -201,7 +202,7 @@ def test_a_killed_publishing_leaves_no_version(tmp_path: Path) -> None:
 
 
 def rows_of(published: Published, config: str, split: str = "train") -> list[Any]:
-    return list(published.version.rows(config, split))
+    return list(published.rows(config, split))
 
 
 def whole(tmp_path: Path, **changes: Any) -> Published:

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
 from toolloom.llm import FakeServer
-from toolloom.pipeline.dataset.configs import PLANNING, SFT, instruction_row, sft_row
+from toolloom.pipeline.dataset.configs import INSTRUCTIONS, PLANNING, SFT
 from toolloom.pipeline.dataset.figures import describe
 from toolloom.pipeline.dataset.planning import is_trained, planning_rows
 from toolloom.pipeline.dataset.verify import FaultKind, VerifyReport, place_of, verify
@@ -107,7 +107,7 @@ def test_a_dataset_of_foreign_requests_alone_holds(tmp_path: Path) -> None:
         plan = RewritePlan(seeds=(str(trees),), votes=0)
         recipe = plan_extension(tmp_path, "trees", rewrite=plan, recipe=base)
         made = asyncio.run(make_dataset(recipe, outputs=tmp_path))
-    assert made.published and made.published.version.number == "1.0.0"
+    assert made.published and made.published.number == "1.0.0"
     report = verify(made.published.path)
     assert report.faults == () and report.rows["instructions"] > 2
 
@@ -205,7 +205,7 @@ def change_sample(version: Path, place: int, change: Callable[[Row], object]) ->
     dialogue = json.loads(samples[place]["dialogue"])
     change(dialogue)
     samples[place]["dialogue"] = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
-    training[place] = SFT.encode(sft_row({"dialogue": dialogue}))
+    (training[place],) = map(SFT.encode, SFT.row.of({"dialogue": dialogue}))
     write_rows(version, "samples", "train", samples)
     write_rows(version, "sft", "train", training)
     return str(samples[place]["id"])
@@ -364,7 +364,7 @@ def change_instruction(
     place = next(n for n, row in enumerate(rows) if level in ("", row["level"]))
     record = json.loads(rows[place]["record"])
     change(record)
-    rows[place] = instruction_row(record)
+    (rows[place],) = INSTRUCTIONS.row.of(record)
     write_rows(version, "instructions", "train", rows)
     made = [json.loads(row["record"]) for row in rows]
     trained = [row for each in made if is_trained(each, 0.5) for row in planning_rows(each)]

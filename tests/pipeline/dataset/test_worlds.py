@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
 
-from toolloom.pipeline.dataset.configs import ENVIRONMENTS, SFT, environment_row, sft_row
+from toolloom.pipeline.dataset.configs import ENVIRONMENTS, SFT
 from toolloom.pipeline.dataset.verify import FaultKind, verify
-from toolloom.pipeline.dataset.world_stats import worlds_told
+from toolloom.pipeline.dataset.figures import worlds_told
 from toolloom.pipeline.growth import plan_extension, plan_regeneration
 from toolloom.pipeline.pages.report import page, read
 from toolloom.pipeline.pages.sections import worlds_sections
@@ -62,8 +62,8 @@ def change(version: Path, place: int, act: Callable[[Row], object]) -> str:
     act(dialogue)
     text = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
     tables["samples"][place]["dialogue"] = text
-    tables["sft"][place] = SFT.encode(sft_row({"dialogue": dialogue}))
-    made = environment_row(dialogue, dialogue["query"]["setting"])
+    (tables["sft"][place],) = map(SFT.encode, SFT.row.of({"dialogue": dialogue}))
+    (made,) = ENVIRONMENTS.row.of({"dialogue": dialogue})
     tables["environments"][place] = ENVIRONMENTS.encode(made)
     for name, rows in tables.items():
         write_rows(version, name, "train", rows)
@@ -265,10 +265,10 @@ def test_growth_plays_in_the_worlds_of_its_version(tmp_path: Path) -> None:
         path.unlink()
     made = run_recipe(plan_regeneration(tmp_path, "small", "train", keep=True), tmp_path)
     assert made.published and verify(made.published.path).good
-    had = sum(1 for _ in made.published.version.rows("samples", "train"))
+    had = sum(1 for _ in made.published.rows("samples", "train"))
     again = run_recipe(plan_regeneration(tmp_path, "small", "train"), tmp_path)
     assert again.published and verify(again.published.path).good
-    assert sum(1 for _ in again.published.version.rows("samples", "train")) <= had
+    assert sum(1 for _ in again.published.rows("samples", "train")) <= had
 
 
 def test_a_split_that_is_made_anew_has_as_many_rows_as_before(
@@ -278,8 +278,8 @@ def test_a_split_that_is_made_anew_has_as_many_rows_as_before(
     shutil.copytree(outputs / "datasets", tmp_path / "datasets", symlinks=True)
     had = len(rows_of(tmp_path / "datasets" / "small" / "1.1.0", "samples", "validation"))
     made = run_recipe(plan_regeneration(tmp_path, "small", "validation"), tmp_path).published
-    assert made and made.version.number == "2.0.0"
-    assert len(list(made.version.rows("samples", "validation"))) == had > 1
+    assert made and made.number == "2.0.0"
+    assert len(list(made.rows("samples", "validation"))) == had > 1
 
 
 def test_rows_of_scripts_played_again_are_environments_too(outputs: Path, tmp_path: Path) -> None:
@@ -288,9 +288,9 @@ def test_rows_of_scripts_played_again_are_environments_too(outputs: Path, tmp_pa
     plan = plan_extension(tmp_path, "small", expand=ExpansionPlan(rows=6))
     made = run_recipe(plan, tmp_path).published
     assert made and verify(made.path).good
-    ids = [row["id"] for row in made.version.rows("environments")]
+    ids = [row["id"] for row in made.rows("environments")]
     assert [name for name in ids if name.endswith("-x000000")]
-    assert ids == [row["id"] for row in made.version.rows("samples")]
+    assert ids == [row["id"] for row in made.rows("samples")]
 
 
 def test_a_report_and_a_screen_tell_of_worlds(outputs: Path) -> None:

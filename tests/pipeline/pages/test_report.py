@@ -38,7 +38,7 @@ KINDS = {"accepted": ("ability", "scenario"), "rejected": ("reason",)}
 
 def version(folder: Path, count: int = 4, **kinds: Any) -> Version:
     made = [toys.sample(toys.query(number)) for number in range(count)]
-    return publish(finished_runs.run(folder, toys.recipe(), made, **kinds), folder).version
+    return publish(finished_runs.run(folder, toys.recipe(), made, **kinds), folder)
 
 
 def whole(folder: Path) -> Version:

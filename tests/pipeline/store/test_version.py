@@ -72,7 +72,7 @@ def test_a_number_tells_what_changed(
     rows = [*seen[:train], *new[:test]]
     changes = {"splits": plan, "description": "another"}
     made = publish(finished_run(tmp_path, rows, **changes), tmp_path)
-    assert (first.version.number, made.version.number) == ("1.0.0", number)
+    assert (first.number, made.number) == ("1.0.0", number)
     assert made.manifest["parent"]["version"] == "1.0.0"
     assert (tmp_path / "datasets" / "toy" / "latest").readlink() == Path(number)
 
@@ -111,7 +111,7 @@ def test_a_dataset_of_another_layout_is_refused(tmp_path: Path, layout: int, sai
 
 def test_a_damaged_table_is_named(tmp_path: Path) -> None:
     """Reading it raises an error that says which file."""
-    version = published(tmp_path, toys.sample()).version
+    version = published(tmp_path, toys.sample())
     [file] = version.files("samples", "train")
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(StoreError, match=r"samples/train-00000-of-00001\.parquet: is damaged"):
