@@ -79,21 +79,14 @@ def push(version: Version, repo: str, token: str, *, public: bool = False) -> Pu
             f"{version.path / fault.file}: {fault.detail}; {version.label} is damaged, and nothing "
             "was pushed. Bring the file back, or publish the dataset again."
         )
-    with _quiet(), translated(repo, token):
+    with warnings.catch_warnings(action="ignore"), translated(repo, token):
         return _push(version, {*files.hashes}, repo, _api(token), public)
 
 
 def _push(version: Version, names: set[str], repo: str, api: HfApi, public: bool) -> Pushed:
-    from huggingface_hub.errors import RepositoryNotFoundError
-
-    try:
-        info = api.dataset_info(repo)
-    except RepositoryNotFoundError as error:
-        if error.response.status_code != 404:
-            raise
-        # One that came between keeps its visibility: it is read once more.
-        api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
-        info = api.dataset_info(repo)
+    # One that is there keeps its visibility.
+    api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
+    info = api.dataset_info(repo)
     refs = api.list_repo_refs(repo, repo_type="dataset")
     tagged = next((tag for tag in refs.tags if tag.name == version.number), None)
     head = tagged.target_commit if tagged else info.sha
@@ -184,24 +177,13 @@ def _api(token: str) -> HfApi:
             raise OfflineModeIsEnabled("HF_HUB_OFFLINE is set")
         request.extensions["timeout"] = patience  # the library's calls say: none
 
+    # Its lines and warnings repeat signed addresses.
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
     # By xet a folder becomes several commits; by LFS it is one, whose files' SHA-256 are checked.
     constants.HF_HUB_DISABLE_XET = True
     hooks: Any = {"request": [before]}
     set_client_factory(lambda: httpx2.Client(event_hooks=hooks, follow_redirects=True))
     return HfApi(token=token, library_name="toolloom")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """The library's lines are off: they repeat signed addresses."""
-    told = logging.getLogger("huggingface_hub")
-    before, told.level = told.level, logging.CRITICAL
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        told.level = before
 
 
 @contextmanager
@@ -228,19 +210,18 @@ def _told(error: BaseException, repo: str, token: str) -> str:
         words = _hidden(str(getattr(error, "server_message", None) or ""), token)
         said = f" ({words})" if words else ""
         wait = response.headers.get("Retry-After", "")
-        when = f"in {wait} seconds" if wait.isdigit() else "later"
-        changed = f"{repo} was changed at the same time{said}. {AGAIN}"
-        messages = {
-            401: f"The Hub does not accept the token{said}. {TOKEN}",
-            403: f"The token may not write to {repo}{said}. Use one with write access to "
-            f"{repo.partition('/')[0]}, or another repository.",
-            404: f"The Hub has no {repo} that this token may see{said}. Check its name.",
-            409: changed,
-            412: changed,
-            429: f"The Hub has had too many requests{said}. Try again {when}. {AGAIN}",
-        }
-        status = response.status_code
-        return messages.get(status, f"The Hub answered {status}{said}. {AGAIN}")
+        match response.status_code:
+            case 401:
+                return f"The Hub does not accept the token{said}. {TOKEN}"
+            case 403:
+                return f"The token may not write to {repo}{said}. Use one that may."
+            case 404:
+                return f"The Hub has no {repo} that this token may see{said}. Check its name."
+            case 409 | 412:
+                return f"{repo} was changed at the same time{said}. {AGAIN}"
+            case status:
+                when = f"; it asks to wait {wait} seconds" if wait.isdigit() else ""
+                return f"The Hub answered {status}{said}{when}. {AGAIN}"
     match error:
         case httpx2.InvalidURL() | httpx2.UnsupportedProtocol():
             return "HF_ENDPOINT is no address. Write it like https://huggingface.co, or unset it."

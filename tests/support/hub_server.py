@@ -252,6 +252,8 @@ class Handler(BaseHTTPRequestHandler):
         if asked["organization"] != "me":
             raise Refused(403, f'You don\'t have the rights to create a dataset under "{name}"')
         url = f"{self.hub.url}/datasets/{name}"
+        if name in self.hub.repos:
+            return 409, {"error": "You already created this dataset repo", "url": url}, {}
         self.hub.make(name, private=asked.get("visibility") == "private")
         return 200, {"url": url, "name": name}, {}
 

@@ -162,7 +162,7 @@ def test_a_push_that_is_there_sends_nothing(hub: Hub, tmp_path: Path) -> None:
     status, printed = push(hub, tmp_path)
     assert status == 0, printed
     assert "The Hub already has it" in printed
-    assert set(hub.counts()) == {"info", "refs", "resolve", "tree"}
+    assert set(hub.counts()) == {"create", "info", "refs", "resolve", "tree"}
     assert hub.repos["me/toy"].titles == ["initial commit", "toy/1.0.0"]
 
 
@@ -316,7 +316,10 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "refs", "status": 404}, "The Hub has no me/toy that this token may see"),
     ({"kind": "commit", "status": 409}, "me/toy was changed at the same time"),
     ({"kind": "commit", "status": 412}, "me/toy was changed at the same time"),
-    ({"kind": "info", "status": 429, "headers": {"Retry-After": "30"}}, "again in 30 seconds"),
+    (
+        {"kind": "info", "status": 429, "headers": {"Retry-After": "30"}},
+        "The Hub answered 429; it asks to wait 30 seconds",
+    ),
     ({"kind": "info", "status": 503, "body": "<html>no</html>"}, "The Hub answered 503"),
     ({"kind": "info", "reset": True}, "The connection to the Hub broke"),
     ({"kind": "info", "status": 200, "body": "<html>hello</html>"}, "What answers is no Hub"),
