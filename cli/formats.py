@@ -60,8 +60,8 @@ def export(
     Examples: `toolloom export shop --format trl`,
     `toolloom export shop/1.0.0 --format openai --split train --into shop.jsonl`
     """
-    from toolloom.pipeline.dataset.export.exporting import export as write
-    from toolloom.pipeline.dataset.export.formats import NAMES, format_named
+    from toolloom.pipeline.dataset.exporting import NAMES, format_named
+    from toolloom.pipeline.dataset.exporting import export as write
     from toolloom.pipeline.pages.sections import export_sections
     from toolloom.pipeline.store.version import find_version
 

@@ -4,7 +4,7 @@
 has them described. `figures.py` is the one fold over finished tables: publishing stores what it
 gives, `verify.py` calls it again and compares, after it has checked every byte, record and derived
 row. `run_report.py` counts what only a run's stage files know; `card.py` is made of the manifest
-alone. `planning.py` makes seeds and training rows of instructions; `export/` writes files for
+alone. `planning.py` makes seeds and training rows of instructions; `exporting.py` writes files for
 trainers, `hub.py` pushes to the Hub.
 
 May touch: the disk, through store, and the Hub; agents and everything below. It does not know the

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolloom.pipeline.dataset.complexity import Complexity
     from toolloom.pipeline.dataset.complexity import ComplexityReport as ComplexityReport
     from toolloom.pipeline.dataset.diff import Diff
-    from toolloom.pipeline.dataset.export.exporting import ExportReport as ExportReport
+    from toolloom.pipeline.dataset.exporting import ExportReport as ExportReport
     from toolloom.pipeline.dataset.run_report import (
         Counts,
         StageCount,

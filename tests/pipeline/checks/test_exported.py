@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from support.shop import Shop, changed
 
-from toolloom.pipeline.dataset.export.exporting import export
-from toolloom.pipeline.dataset.export.formats import format_named
+from toolloom.pipeline.dataset.exporting import export, format_named
 from toolloom.pipeline.formats.audit import audited
 from toolloom.schemas import Dialogue, Sample, Verdict
 

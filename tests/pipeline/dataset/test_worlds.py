@@ -16,8 +16,8 @@ import pytest
 from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
 
 from toolloom.pipeline.dataset.configs import ENVIRONMENTS, SFT
-from toolloom.pipeline.dataset.verify import FaultKind, verify
 from toolloom.pipeline.dataset.figures import worlds_told
+from toolloom.pipeline.dataset.verify import FaultKind, verify
 from toolloom.pipeline.growth import plan_extension, plan_regeneration
 from toolloom.pipeline.pages.report import page, read
 from toolloom.pipeline.pages.sections import worlds_sections

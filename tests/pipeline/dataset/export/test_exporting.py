@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from support.shop import Shop, with_arguments
 
-from toolloom.pipeline.dataset.export.exporting import (
+from toolloom.pipeline.dataset.exporting import (
+    FORMATS,
+    NAMES,
     ROUNDED,
     ExportFiles,
     export,
+    format_named,
 )
-from toolloom.pipeline.dataset.export.formats import FORMATS, NAMES, format_named
 from toolloom.pipeline.formats.base import ExportFile
 from toolloom.pipeline.store.locks import LOCK, hold
 from toolloom.pipeline.store.version import Version

@@ -17,8 +17,7 @@ from support.shop import Shop, changed, with_arguments
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.text.call_text import parse
-from toolloom.pipeline.dataset.export.exporting import export
-from toolloom.pipeline.dataset.export.formats import FORMATS, format_named
+from toolloom.pipeline.dataset.exporting import FORMATS, export, format_named
 from toolloom.pipeline.formats.api_bank import api_bank
 from toolloom.pipeline.formats.base import NotRepresentable, number_of
 from toolloom.pipeline.formats.chat import trl

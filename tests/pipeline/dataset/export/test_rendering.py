@@ -3,16 +3,55 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support.trainer_rows import rendered
+from jinja2 import TemplateError, nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from toolloom.pipeline.dataset.export.formats import format_named
-from toolloom.schemas import Sample
+from toolloom.pipeline.dataset.exporting import format_named
+from toolloom.schemas import JsonObject, Sample
 
 OBJECTS = ["qwen2_5", "qwen3", "glm4moe", "gemma4_v5"]
 TEXT = ["qwen3", "deepseekv3"]
+
+
+class _Generation(Extension):
+    """The tag `{% generation %}`, which marks what the assistant said; here it is just text."""
+
+    tags = {"generation"}  # noqa: RUF012 jinja2's own form
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _raise(message: str) -> None:
+    raise TemplateError(message)
+
+
+def rendered(template: str, messages: list[JsonObject], tools: list[JsonObject]) -> str:
+    """A dialogue as one of TRL's chat templates writes it, run as `transformers` runs them."""
+    made = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
+    )
+    made.filters["tojson"] = lambda value, ensure_ascii=False, **how: json.dumps(
+        value, ensure_ascii=ensure_ascii, **how
+    )
+    made.globals |= {"raise_exception": _raise, "strftime_now": datetime(2026, 1, 1).strftime}
+    spec = find_spec("trl")
+    assert spec and spec.submodule_search_locations
+    folder = Path(next(iter(spec.submodule_search_locations))) / "chat_templates"
+    source = (folder / f"{template}.jinja").read_text("utf-8")
+    text = made.from_string(source).render(
+        messages=messages, tools=tools or None, bos_token="<s>", eos_token="</s>"
+    )
+    return str(text)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ import pytest
 from support.shop import Shop, changed, lines, with_arguments
 
 from toolloom.pipeline.checks.text.call_text import parse
-from toolloom.pipeline.dataset.export.exporting import export
-from toolloom.pipeline.dataset.export.formats import format_named
-from toolloom.pipeline.dataset.export.shots import (
+from toolloom.pipeline.dataset.exporting import export, format_named
+from toolloom.pipeline.dataset.shots import (
     FEWER,
     LONGEST,
     OF_CATEGORY,
