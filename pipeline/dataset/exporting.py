@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from os.path import isfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from toolloom.pipeline.dataset.shots import (
     SHOTS,
@@ -35,7 +35,7 @@ from toolloom.pipeline.formats.sharegpt import dataset_info, hermes, llamafactor
 from toolloom.pipeline.formats.toolbench import toolllama
 from toolloom.pipeline.store.files import replacing, to_text
 from toolloom.pipeline.store.locks import LOCK, hold
-from toolloom.pipeline.store.parquet import reads_back, table_of
+from toolloom.pipeline.store.parquet import ParquetTable, reads_back
 from toolloom.pipeline.store.version import numbered
 from toolloom.schemas import ExportError, JsonObject, NothingFound, Sample, StoreError
 
@@ -341,8 +341,7 @@ class ExportFiles:
         self._folder, self._stack = folder, stack
         self._opened: dict[Path, tuple[BinaryIO, ExportFile]] = {}
         self._notes: list[BinaryIO] = []
-        self._tables: dict[Path, Any] = {}  # Parquet's writers
-        self._waiting: dict[Path, list[JsonObject]] = {}
+        self._tables: dict[Path, ParquetTable] = {}
         self.rows: dict[Path, int] = {}
 
     def open(self, path: Path) -> BinaryIO:
@@ -360,42 +359,30 @@ class ExportFiles:
 
     def write(self, path: Path, about: ExportFile, row: JsonObject) -> None:
         count = self.rows.get(path, 0)
+        self.rows[path] = count + 1
         if not count:
             self._opened[path] = (self.open(path), about)
-        self.rows[path] = count + 1
+        file, _ = self._opened[path]
         if about.kind == "parquet":
-            self._waiting.setdefault(path, []).append(row)
-            if len(self._waiting[path]) == ROWS_IN_GROUP:
-                self._flush(path)
+            import pyarrow as pa
+
+            if not count:
+                columns = [(name, column_type(kind)) for name, kind in about.columns.items()]
+                table = ParquetTable(pa.schema(columns), file, self._stack, ROWS_IN_GROUP)
+                self._tables[path] = table
+            objects = {
+                n: list(map(to_text, row[n])) for n, k in about.columns.items() if k == "objects"
+            }
+            self._tables[path].add({**row, **objects})
             return
         between = b",\n" if about.kind == "json" else b"\n"
         before = between if count else b"[\n" if about.kind == "json" else b""
-        self._opened[path][0].write(before + to_text(row).encode())
-
-    def _flush(self, path: Path) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        file, about = self._opened[path]
-        schema = pa.schema([(name, column_type(kind)) for name, kind in about.columns.items()])
-        if path not in self._tables:
-            table = pq.ParquetWriter(file, schema, compression="zstd")
-            self._tables[path] = self._stack.enter_context(table)
-        rows = self._waiting.pop(path, [])
-        columns: dict[str, list[Any]] = {
-            name: [row[name] for row in rows] for name in about.columns
-        }
-        for name, kind in about.columns.items():
-            if kind == "objects":
-                columns[name] = [list(map(to_text, values)) for values in columns[name]]
-        self._tables[path].write_table(table_of(schema, columns))
+        file.write(before + to_text(row).encode())
 
     def finish(self) -> None:
         """Write what is left. If the disk is full it is told before any file has taken its name."""
         for path, (file, about) in self._opened.items():
             if about.kind == "parquet":
-                if self._waiting.get(path):
-                    self._flush(path)
                 self._tables[path].close()
             else:
                 file.write(b"\n]\n" if about.kind == "json" else b"\n")

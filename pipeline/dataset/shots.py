@@ -303,19 +303,21 @@ class AllShots:
         there are few.
         """
         goal, lost = _goal(sample)
+        others = [one for one in self._open if one.category != goal.category]
         same = [one for one in self._open if one.category == goal.category]
         fitting = [one for one in same if one.fits(goal)]
         chosen = [one for one in fitting if stem(goal.id) not in one.stems]
         full = list[GoalSequence]()
         if not chosen and len(same) == OF_CATEGORY:
             chosen = fitting
-            full = [] if fitting else same[:1]
+            full = [] if fitting else [same.pop(0)]
         if not chosen:
             chosen = [GoalSequence(goal.category)]
-            self._open += chosen
+            same += chosen
         chosen[0].add(goal)
-        full += self._open[: max(0, len(self._open) - OPEN)]  # what waits longest makes room
-        self._open = [one for one in self._open if one not in full]
+        self._open = [*others, *same]
+        if len(self._open) > OPEN:
+            full.append(self._open.pop(0))  # of the category that waits longest
         return Exported(tuple(("sft", one.row()) for one in full), lost, waits=True)
 
     def rest(self) -> Rows:

@@ -15,10 +15,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel
 
@@ -27,7 +27,6 @@ from toolloom.schemas import JsonObject, Record, Sample, StoreError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 ROWS_IN_GROUP = 1_000  # what is in memory of a table while it is written
 LETTERS_IN_GROUP = 4_000_000  # or as many letters, if rows are long
@@ -159,55 +158,48 @@ def _same_in_ujson(text: str) -> bool:
         return False
 
 
-@dataclass
-class TableWriter:
-    """A split of a config, being written, in files `<n>.parquet` of a folder."""
+class ParquetTable:
+    """A Parquet file that is being written, in groups of rows."""
 
-    config: Config
-    folder: Path
-    open: ExitStack
-    waiting: dict[str, list[Any]] = field(default_factory=dict)  # a group, column by column
-    count: int = 0  # rows of the group
-    letters: int = 0
-    files: list[int] = field(default_factory=list)  # rows in each
-    writer: pq.ParquetWriter | None = None
-
-    def add(self, row: JsonObject) -> None:
-        for name in self.config.columns:
-            self.waiting.setdefault(name, []).append(row[name])
-        self.count += 1
-        self.letters += sum(map(_length, row.values()))
-        if self.count >= ROWS_IN_GROUP or self.letters > LETTERS_IN_GROUP:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what waits as one group of rows."""
-        if not self.count:
-            return
+    def __init__(
+        self, schema: pa.Schema, target: Path | BinaryIO, open: ExitStack, group: int | None = None
+    ) -> None:
         import pyarrow.parquet as pq
 
-        if self.writer is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path = self.folder / f"{len(self.files)}.parquet"
-            writer = pq.ParquetWriter(path, self.config.schema, compression="zstd")
-            self.writer = self.open.enter_context(writer)
-            self.files.append(0)
-        self.writer.write_table(table_of(self.config.schema, self.waiting))
-        self.files[-1] += self.count
-        self.waiting, self.count, self.letters = {}, 0, 0
-        if self.files[-1] >= ROWS_IN_FILE:
-            self.close()
+        self._schema, self._group = schema, group or ROWS_IN_GROUP
+        self._writer = open.enter_context(pq.ParquetWriter(target, schema, compression="zstd"))
+        self._waiting: list[JsonObject] = []
+        self._letters = 0
+        self.rows = 0  # that are written
+
+    def add(self, row: JsonObject) -> None:
+        """Add a row, encoded."""
+        self._waiting.append(row)
+        self._letters += sum(map(_length, row.values()))
+        if len(self._waiting) >= self._group or self._letters > LETTERS_IN_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        columns = [
+            _array([row[column.name] for row in self._waiting], column.type)
+            for column in self._schema
+        ]
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
+        self.rows += len(self._waiting)
+        self._waiting, self._letters = [], 0
 
     def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
-            self.writer = None
+        if self._waiting:
+            self._flush()
+        self._writer.close()
 
 
 def _length(value: Any) -> int:
-    if isinstance(value, int):
-        return 8
-    return len(value) if isinstance(value, str) else sum(map(len, value))
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(len, value)) if isinstance(value, list) else 8
 
 
 class VersionWriter:
@@ -215,7 +207,7 @@ class VersionWriter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._tables: dict[tuple[str, str], TableWriter] = {}
+        self._tables: dict[tuple[str, str], list[ParquetTable]] = {}  # the last one is open
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -226,30 +218,25 @@ class VersionWriter:
 
     def add(self, config: Config, split: str, row: JsonObject) -> None:
         """Add a row, encoded."""
-        key = (config.name, split)
-        if key not in self._tables:
-            folder = self._folder / config.name / f".{split}"
-            self._tables[key] = TableWriter(config, folder, self._open)
-        self._tables[key].add(row)
+        files = self._tables.setdefault((config.name, split), [])
+        if not files or files[-1].rows >= ROWS_IN_FILE:
+            if files:
+                files[-1].close()
+            path = self._folder / config.name / f".{split}" / f"{len(files)}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.append(ParquetTable(config.schema, path, self._open))
+        files[-1].add(row)
 
     def finish(self) -> None:
         """Close all files and give them the names the Hub expects, which hold how many there are.
         `datasets` cannot load a split without rows: it has no files."""
-        for (config, split), table in self._tables.items():
-            table.flush()
-            table.close()
-            for number in range(count := len(table.files)):
+        for (config, split), files in self._tables.items():
+            files[-1].close()
+            folder = self._folder / config
+            for number in range(count := len(files)):
                 name = f"{split}-{number:05d}-of-{count:05d}.parquet"
-                (table.folder / f"{number}.parquet").rename(self._folder / config / name)
-            if count:
-                table.folder.rmdir()
-
-
-def table_of(schema: pa.Schema, columns: dict[str, list[Any]]) -> pa.Table:
-    import pyarrow as pa
-
-    arrays = [_array(columns[field.name], field.type) for field in schema]
-    return pa.Table.from_arrays(arrays, schema=schema)
+                (folder / f".{split}" / f"{number}.parquet").rename(folder / name)
+            (folder / f".{split}").rmdir()
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
