@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-import random
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,8 +26,6 @@ from toolloom.pipeline.dataset.complexity import (
     demonstration,
     measure,
     repository,
-    signature,
-    stem,
 )
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import (
@@ -101,27 +97,6 @@ def test_the_nearest_example_is_that_of_the_definition(
         assert hard.lacking == tuple(
             sorted((Counter(hard.apis) - Counter(hard.nearest)).elements())
         )
-
-
-def test_the_farthest_come_first() -> None:
-    """With the example they are nearest to, and what it lacks."""
-    tests = Counter({("a",): 3, ("b", "c"): 1, ("d",): 2})
-    first, second = measure(tests, Counter([("a",), ("a", "b")]), 4, keep=2)["hardest"]
-    assert (first.apis, first.samples, first.nearest, first.lacking) == (
-        ("b", "c"), 1, ("a", "b"), ("c",),
-    )  # fmt: skip
-    assert (second.apis, second.samples, second.lacking) == (("d",), 2, ("d",))
-
-
-def test_many_rows_of_few_combinations_are_quick() -> None:
-    """Each different combination is compared once, whatever the number of rows."""
-    chance = random.Random(7)
-    names = [f"api{number}" for number in range(300)]
-    drawn = [tuple(sorted(chance.choices(names, k=3))) for _ in range(3_000)]
-    tests, examples = (Counter(chance.choices(drawn, k=100_000)) for _ in range(2))
-    began = time.perf_counter()
-    assert measure(tests, examples, 300)["tests"] == 100_000
-    assert time.perf_counter() - began < 20
 
 
 def test_a_version_s_splits_against_train(version: Version) -> None:
@@ -255,13 +230,6 @@ def test_there_are_at_most_as_many_as_apis(calls: list[list[str]]) -> None:
     assert uncovered == tuple(sorted({*ids(*NAMES)} - {*ids(*called)}))
 
 
-def test_rows_of_a_template_share_a_stem() -> None:
-    """It is the template's id."""
-    for rows in ("", "-x000004", "-x000004-x000002"):
-        assert stem(f"train-7-000001{rows}") == "train-7-000001"
-    assert stem("max-xx1") == "max-xx1"
-
-
 def test_the_most_similar_come_first() -> None:
     """As many as are asked for, and none without a common word."""
     found = Retriever(
@@ -288,11 +256,3 @@ def test_nothing_that_gives_the_answer_away_is_shown() -> None:
     assert [one.id for one in wanted] == ["t-2-x000001", "t-4"]
     again = found.similar("weather in Oslo", 9, "t-2-x000009")
     assert "t-2-x000001" not in {one.id for one in again} and len(again) == 3
-
-
-def test_calls_have_one_signature_in_any_order() -> None:
-    """Keys of arguments have no order either."""
-    one = FunctionCall(name="f", arguments={"a": 1, "b": 2})
-    other = FunctionCall(name="g", arguments={})
-    turned = FunctionCall(name="f", arguments={"b": 2, "a": 1})
-    assert signature([one, other]) == signature([other, turned]) != signature([other])
