@@ -270,12 +270,12 @@ def look(root: Path) -> VersionFiles:
     Raises StoreError for a version of another layout.
     """
     files = VersionFiles(root)
-    for name, path in _walk(files):
-        try:
+    try:
+        for name, path in _walk(files):
             files.hashes[name] = sha256(path)
             files.sizes[name] = path.stat().st_size
-        except OSError as error:
-            raise explain(path, error, "read") from error
+    except OSError as error:
+        raise explain(Path(error.filename or root), error, "read") from error
     lines = (root / SUMS).read_bytes() if SUMS in files.hashes else None
     listed = {m[2].decode("utf-8", "replace"): m[1].decode() for m in _LINE.finditer(lines or b"")}
     if MANIFEST in files.hashes:
@@ -309,7 +309,7 @@ def _walk(files: VersionFiles) -> Iterator[tuple[str, Path]]:
     """The regular files below a folder, in order. Links are told and never followed."""
 
     def stop(error: OSError) -> None:
-        raise explain(Path(error.filename or "."), error, "read") from error
+        raise error
 
     for folder, folders, names in os.walk(files.root, onerror=stop):
         folders.sort()
@@ -621,11 +621,6 @@ class Rows:
                 self._verify(base)
         finally:
             self._samples.close()
-        for config in CONFIGS:
-            for split in self.files.tables(config):
-                if split not in self.files.tables(base_of(config)):
-                    detail = f"`{config.name}` has {split}, `{base_of(config).name}` has not"
-                    self.files.fault(FaultKind.TRAINING, MANIFEST, detail)
 
     def rows(self, config: Config, split: str) -> Iterator[tuple[str, JsonObject]]:
         for each in self.files.rows(config, split):
@@ -638,7 +633,7 @@ class Rows:
         """The rows of a config that holds records whole, and those that are made of them."""
         files, ids, groups = self.files, set[bytes](), set[bytes]()
         derived = [c for c in configs_of(base.row.origin) if c is not base]
-        for split in files.tables(base):
+        for split in dict.fromkeys(chain(*map(files.tables, (base, *derived)))):
             followers = [Follower(self, config, split) for config in derived]
             looked = self._looked(base, split)
             for name, group in groupby(

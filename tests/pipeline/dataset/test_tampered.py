@@ -79,7 +79,7 @@ def forged(value: Any) -> Any:
     return "x" if isinstance(value, str) else [*value[:-1], "x", "x"]
 
 
-few = settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 
 
 def test_what_was_published_holds(version: Path) -> None:
