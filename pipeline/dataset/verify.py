@@ -418,13 +418,11 @@ class Known:
         names = ("stage", "agent", "model", "prompts")
         self.makers = {canonical([_inside(agent, name) for name in names]) for agent in agents}
         # The numbers of votes that the runs asked for on an instruction.
-        self.votes = {
-            own
-            if (own := _inside(recipe, "rewrite", "votes")) is not None
-            else _inside(recipe, "tester", "votes")
-            for recipe in self.recipes
-            if _inside(recipe, "rewrite")
-        } or {0}
+        plans = [recipe for recipe in self.recipes if isinstance(recipe.get("rewrite"), dict)]
+        own = [_inside(recipe, "rewrite", "votes") for recipe in plans]
+        usual = [_inside(recipe, "tester", "votes") for recipe in plans]
+        asked = [a if a is not None else b for a, b in zip(own, usual, strict=True)]
+        self.votes = {votes for votes in asked if isinstance(votes, int)} or {0}
         self.apis: dict[str, set[bytes]] = {}  # hashes of what each is, by id
         self.seen_categories: set[str] = set()
         self.machines: dict[str, Machine | None] = {}  # by hash; None: it cannot be run

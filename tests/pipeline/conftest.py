@@ -28,3 +28,15 @@ def outputs(built_once: Callable[..., Path]) -> Path:
 def version(outputs: Path, tmp_path: Path) -> Path:
     """A copy of the first version, to tamper with."""
     return Path(shutil.copytree(outputs / "datasets" / "toy" / "1.0.0", tmp_path / "1.0.0"))
+
+
+@pytest.fixture(scope="session")
+def grown(built_once: Callable[..., Path]) -> Path:
+    """A dataset with instructions and rows of templates, each added to the version before."""
+    return built_once("grown", tampered.grow)
+
+
+@pytest.fixture(scope="session")
+def in_a_world(built_once: Callable[..., Path]) -> Path:
+    """A small version of dialogues in a world, and the one it grew to."""
+    return built_once("worlds", tampered.play_in_a_world)

@@ -16,10 +16,10 @@ from toolloom.llm.scripted import FakeServer
 from toolloom.pipeline.dataset.card import card
 from toolloom.pipeline.dataset.configs import CONFIGS
 from toolloom.pipeline.dataset.verify import FaultKind, VerifyReport, VersionFault
-from toolloom.pipeline.growth import plan_regeneration
-from toolloom.pipeline.run import make_dataset
+from toolloom.pipeline.growth import plan_extension, plan_regeneration
+from toolloom.pipeline.run import make_dataset, run_recipe
 from toolloom.pipeline.store.parquet import VersionWriter
-from toolloom.schemas import parse_recipe
+from toolloom.schemas import ExpansionPlan, RewritePlan, parse_recipe
 
 Row = dict[str, Any]
 
@@ -92,6 +92,34 @@ def play(outputs: Path) -> None:
         )
         again = plan_regeneration(outputs, "toy", "train", seed=9)
         asyncio.run(make_dataset(again, outputs=outputs))
+
+
+def grow(outputs: Path) -> None:
+    """1.0.0 of the scripted endpoint, 1.1.0 with instructions, 1.2.0 with rows of templates."""
+    splits = {"train": 8, "validation": 1, "test_instruction": 1, "test_tool": 1}
+    with FakeServer().serve_in_thread() as server:
+        model = {"base_url": server.base_url, "model": "fake", "concurrency": 16}
+        few = {"queries": {"count": 40, "distractors": 2}, "splits": splits, "model": model}
+        asyncio.run(make_dataset(parse_recipe({**FIELDS, **few}, "a recipe"), outputs=outputs))
+        for more in ({"rewrite": RewritePlan(votes=1)}, {"expand": ExpansionPlan(rows=12)}):
+            again = plan_extension(outputs, "toy", **more)  # type: ignore[arg-type]
+            asyncio.run(make_dataset(again, outputs=outputs))
+
+
+WORLD = "clinic"
+IN_A_WORLD = {
+    "name": "small",
+    "model": "none",
+    "worlds": {"use": [WORLD], "rows": 12},
+    "splits": {"train": 0.7, "validation": 0.3, "test_instruction": 0, "test_tool": 0}
+    | {"test_category": 0},
+}
+
+
+def play_in_a_world(outputs: Path) -> None:
+    """A small version of dialogues in a world, and the one it grew to."""
+    run_recipe(parse_recipe(IN_A_WORLD, "a recipe"), outputs)
+    run_recipe(plan_regeneration(outputs, "small", "train", keep=True), outputs)
 
 
 def only(report: VerifyReport) -> set[FaultKind]:

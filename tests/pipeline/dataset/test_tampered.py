@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,41 +13,26 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support.json_values import json_values
-from support.tampered import FIELDS, fix, read_manifest, rows_of, write_rows
+from support.tampered import fix, read_manifest, rows_of, write_rows
 
-from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.verify import verify
-from toolloom.pipeline.growth import plan_extension
-from toolloom.pipeline.run import make_dataset, run_recipe
-from toolloom.schemas import RewritePlan, StoreError, parse_recipe
+from toolloom.schemas import StoreError
 
 MADE_OF_OTHERS = ("sft", "planning", "environments")
 NUMBERS = {"toy": "1.1.0", "small": "1.0.0"}
-WORLDS = {"name": "small", "model": "none", "worlds": {"use": ["clinic"], "rows": 8}}
-
-
-@pytest.fixture(scope="module")
-def outputs(built_once: Callable[..., Path]) -> Path:
-    """A version of five agents with instructions, and one of dialogues in a world."""
-
-    def build(folder: Path) -> None:
-        run_recipe(parse_recipe(WORLDS, "a recipe"), folder)
-        with FakeServer().serve_in_thread() as server:
-            model = {"base_url": server.base_url, "model": "fake", "concurrency": 16}
-            few = {"queries": {"count": 16, "distractors": 2}, "model": model}
-            asyncio.run(make_dataset(parse_recipe({**FIELDS, **few}, "a recipe"), outputs=folder))
-            again = plan_extension(folder, "toy", rewrite=RewritePlan(votes=1))
-            asyncio.run(make_dataset(again, outputs=folder))
-
-    return built_once("to-tamper-with", build)
 
 
 @pytest.fixture(scope="module", params=NUMBERS)
 def version(
-    outputs: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    grown: Path,
+    in_a_world: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
 ) -> Path:
-    """A copy of a version, beside the one that it follows."""
+    """A copy of a version of five agents with instructions, or of dialogues in a world, beside the
+    one that it follows."""
     home = tmp_path_factory.mktemp("tampered") / request.param
+    outputs = grown if request.param == "toy" else in_a_world
     shutil.copytree(outputs / "datasets" / request.param, home, symlinks=True)
     return home / NUMBERS[request.param]
 

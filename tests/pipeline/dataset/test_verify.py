@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.foreign_rows import INSTRUCTION, TREE
-from support.tampered import FIELDS, Row, fix, found, only, read_manifest, rows_of, write_rows
+from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
@@ -29,7 +29,6 @@ from toolloom.pipeline.growth import plan_extension
 from toolloom.pipeline.run import make_dataset
 from toolloom.schemas import (
     Ability,
-    ExpansionPlan,
     JsonObject,
     NothingFound,
     RewritePlan,
@@ -42,24 +41,6 @@ TRAINING, SPLIT = FaultKind.TRAINING, FaultKind.SPLIT
 LINEAGE, FIGURE = FaultKind.LINEAGE, FaultKind.FIGURE
 SAMPLES = "samples/train-00000-of-00001.parquet"
 BOTH = ("samples", "sft")
-SPLITS = {"train": 8, "validation": 1, "test_instruction": 1, "test_tool": 1}
-
-
-@pytest.fixture(scope="module")
-def grown(built_once: Callable[..., Path]) -> Path:
-    """1.0.0 of the scripted endpoint, 1.1.0 with instructions, 1.2.0 with rows of templates."""
-
-    def build(folder: Path) -> None:
-        with FakeServer().serve_in_thread() as server:
-            model = {"base_url": server.base_url, "model": "fake", "concurrency": 16}
-            small = {"queries": {"count": 40, "distractors": 2}, "splits": SPLITS}
-            recipe = parse_recipe({**FIELDS, **small, "model": model}, "a recipe")
-            asyncio.run(make_dataset(recipe, outputs=folder))
-            for more in ({"rewrite": RewritePlan(votes=1)}, {"expand": ExpansionPlan(rows=12)}):
-                again = plan_extension(folder, "toy", **more)  # type: ignore[arg-type]
-                asyncio.run(make_dataset(again, outputs=folder))
-
-    return built_once("grown", build)
 
 
 @pytest.fixture
@@ -456,6 +437,8 @@ def ratings(manifest: Row) -> Row:
         # means that are too good, an example that nobody wrote
         ("1.1.0", "", lambda m: ratings(m)["hybrid"].update(realness=999), [(FIGURE, "instructions.splits.train.ratings")]),
         ("1.1.0", "", lambda m: m["instructions"]["example"]["levels"].update(hybrid="Nice"), [(FIGURE, "instructions.example.levels")]),
+        # votes that are no number
+        ("1.1.0", "", lambda m: [r["recipe"]["rewrite"].update(votes=[[]]) for r in m["runs"].values() if r["recipe"]["rewrite"]], [(RECORD, "votes, not 0")]),
         # the parent's rows in another order, under the added ones
         ("1.2.0", "sft", lambda rows: rows.insert(0, rows.pop(1)), [(LINEAGE, "no longer the rows of 1.1.0")]),
         # a config that got no rows is the parent's file

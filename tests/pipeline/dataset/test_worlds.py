@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
+from support.tampered import (
+    IN_A_WORLD,
+    WORLD,
+    Row,
+    fix,
+    found,
+    only,
+    read_manifest,
+    rows_of,
+    write_rows,
+)
 
 from toolloom.pipeline.dataset.configs import ENVIRONMENTS, SFT
 from toolloom.pipeline.dataset.figures import worlds_told
@@ -26,26 +36,10 @@ from toolloom.pipeline.store.version import open_version
 from toolloom.pipeline.worlds.library import shipped
 from toolloom.schemas import ExpansionPlan, parse_recipe
 
-WORLD = "clinic"
-RECIPE = {
-    "name": "small",
-    "model": "none",
-    "worlds": {"use": [WORLD], "rows": 12},
-    "splits": {"train": 0.7, "validation": 0.3, "test_instruction": 0, "test_tool": 0}
-    | {"test_category": 0},
-}
-TWICE = {"use": [WORLD], "rows": 200, "per_script": 2}
-
 
 @pytest.fixture(scope="module")
-def outputs(built_once: Callable[..., Path]) -> Path:
-    """A small version of dialogues in a world, and the one it grew to."""
-
-    def build(folder: Path) -> None:
-        run_recipe(parse_recipe(RECIPE, "a recipe"), folder)
-        run_recipe(plan_regeneration(folder, "small", "train", keep=True), folder)
-
-    return built_once("worlds", build)
+def outputs(in_a_world: Path) -> Path:
+    return in_a_world
 
 
 @pytest.fixture
@@ -259,7 +253,7 @@ def test_growth_plays_in_the_worlds_of_its_version(tmp_path: Path) -> None:
     ours = tmp_path / "clinic.yaml"
     for path in shipped()[WORLD].parent.glob(f"{WORLD}*.yaml"):
         shutil.copyfile(path, tmp_path / path.name)
-    recipe = RECIPE | {"worlds": {"use": [str(ours)], "rows": 6}}
+    recipe = IN_A_WORLD | {"worlds": {"use": [str(ours)], "rows": 6}}
     run_recipe(parse_recipe(recipe, "a recipe"), tmp_path)
     for path in tmp_path.glob("clinic*.yaml"):
         path.unlink()
