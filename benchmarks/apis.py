@@ -1,8 +1,7 @@
 """How well APIs are found.
 
     python benchmarks/apis.py --run latest [--embeddings local]
-    python benchmarks/apis.py --api-bank DIALOGUES --embeddings http://127.0.0.1:8000/v1 \\
-        --model NAME --key-env NAME_OF_VARIABLE
+    python benchmarks/apis.py --api-bank DIALOGUES --embeddings ADDRESS --model NAME
 
 NDCG@1 and NDCG@5 (ToolLLM, section 3.1) of BM25 and of embeddings. Of a run, or of a
 version of a dataset, each accepted query's first turn is searched for, what it needs is relevant,
@@ -16,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,13 +27,13 @@ from toolloom.pipeline.formats import api_bank
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.run_folder import find_run
 from toolloom.pipeline.store.version import find_version
-from toolloom.schemas import Api, Endpoint, NothingFound, Sample, SearchPlan
+from toolloom.schemas import Api, Endpoint, NothingFound, Sample, SearchPlan, ToolloomError
 
 DEPTHS = (1, 5)
 
 
 class Task(NamedTuple):
-    """Searches among the same candidates: a text, and the ids of the APIs it ought to find."""
+    """Searches among the same candidates, each a text with the ids of what it ought to find."""
 
     name: str
     apis: dict[str, Api]
@@ -44,14 +44,13 @@ def of_run(outputs: Path, name: str) -> Task:
     """The accepted queries of a run, or of a version of a dataset. Raises NothingFound."""
     try:
         version = find_version(outputs, name)
-        label, samples = version.label, list(version.samples())
-        queries = [sample.dialogue.query for sample in samples]
-        offered = [api for query in queries for api in (*query.pool, *query.needed)]
+        label, queries = version.label, [sample.dialogue.query for sample in version.samples()]
+        offered: Iterable[Api] = (api for q in queries for api in (*q.pool, *q.needed))
     except NothingFound:
         run = find_run(outputs, name)
-        label, samples = run.id, [Sample.model_validate(row) for row in run.rows()]
-        queries = [sample.dialogue.query for sample in samples]
-        offered = [*run.stage("apis").records(Api)]
+        label = run.id
+        queries = [Sample.model_validate(row).dialogue.query for row in run.rows()]
+        offered = run.stage("apis").records(Api)
     searches = [(query.text, {api.id for api in query.needed}) for query in queries]
     return Task(label, {api.id: api for api in offered}, searches)
 
@@ -67,16 +66,16 @@ def of_api_bank(path: Path) -> Task:
 async def rank(task: Task, embedder: Embedder | None) -> Json:
     """Mean NDCG at each depth, and milliseconds a search, the index and its vectors included."""
     finder, began = Finder(SearchPlan(), embedder), time.perf_counter()
-    apis, gains = [*task.apis.values()], []
-    for words, relevant in task.searches:
-        if relevant and relevant <= {*task.apis}:
-            ranked = [api.id for api in await finder.rank(apis, words, max(DEPTHS))]
-            gains.append({k: ndcg(ranked, relevant, k) for k in DEPTHS})
+    found = [one for one in task.searches if one[1] and one[1] <= task.apis.keys()]
+    apis, gains = list(task.apis.values()), []
+    for text, relevant in found:
+        ranked = [api.id for api in await finder.rank(apis, text, max(DEPTHS))]
+        gains.append([ndcg(ranked, relevant, k) for k in DEPTHS])
     count = len(gains) or 1
-    means = {f"ndcg{k}": 100 * sum(gain[k] for gain in gains) / count for k in DEPTHS}
+    means = {f"ndcg{k}": 100 * sum(g[n] for g in gains) / count for n, k in enumerate(DEPTHS)}
+    counts = {"queries": len(found), "lacking": len(task.searches) - len(found)}
     each = 1000 * (time.perf_counter() - began) / count
-    counts = {"queries": len(gains), "lacking": len(task.searches) - len(gains)}
-    return {"of": task.name, "candidates": len(task.apis), **counts, **means, "ms": each}
+    return {"of": task.name, "candidates": len(apis), **counts, **means, "ms": each}
 
 
 async def search(chosen: argparse.Namespace) -> list[Json]:
@@ -108,7 +107,10 @@ def main() -> None:
     chosen = parser.parse_args()
     if not chosen.run and not chosen.api_bank:
         parser.error("give --run, --api-bank or both")
-    show("Search", asyncio.run(search(chosen)), RANKED)
+    try:
+        show("Search", asyncio.run(search(chosen)), RANKED)
+    except (ToolloomError, ValueError) as error:
+        raise SystemExit(str(error)) from error
 
 
 if __name__ == "__main__":

@@ -212,19 +212,6 @@ def _find(pool: PoolFolder, wanted: str) -> Api:
     raise NothingFound(f"There is no API {wanted!r} in the pool {pool.name}. {hint}")
 
 
-@app.command()
-def stats(pool: PoolName, outputs: Outputs = HERE) -> None:
-    """Print what is in a pool: counts by source, category, tool and collection.
-
-    Example: `toolloom apis stats shop`
-    """
-    from toolloom.pipeline.apis.pool import find_pool
-    from toolloom.pipeline.apis.pool_quality import sections
-
-    folder = find_pool(outputs, pool)
-    say(f"Pool {folder.name}", "", sections(folder))
-
-
 @app.command(name="filter")
 def filter_(
     pool: PoolName,

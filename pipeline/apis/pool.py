@@ -96,7 +96,7 @@ class PoolFolder:
                     tool = item.tool if number == 1 else f"{item.tool} ({number})"
                     wanted = f"{item.category}/{tool}/{item.name}"
                     known = pool.get(wanted)
-                    if known is None or (_same_source(known, item) and wanted not in touched):
+                    if known is None or (_origin(known) == _origin(item) and wanted not in touched):
                         break
                 tried[item.id, item.source.reference] = number
                 if number > 1:
@@ -110,44 +110,34 @@ class PoolFolder:
                     )
                 pool[wanted] = item.model_copy(update={"tool": tool, "function": function})
                 touched.add(wanted)
-            _note_what_stays(pool, touched, ledger)
+            here = {_origin(pool[id]) for id in touched}
+            left = Counter(_origin(api) for id, api in pool.items() if id not in touched)
+            for (kind, reference), number in left.items():
+                if (kind, reference) in here:
+                    ledger.note(
+                        f"{number:,} APIs that the pool has from {reference or 'here'} "
+                        "were not in it this time; they stay."
+                    )
             added = len(pool) - before
             report = ledger.report(
                 imported=len(touched),
                 replaced=len(touched) - added,
                 seconds=round(time.monotonic() - began, 3),
             )
-            report = report.model_copy(update={"renamed": _renamed(report.renamed, moved)})
+            renamed: list[Renamed] = []
+            for line in report.renamed:  # as booked, but with the names that the pool gave
+                last = moved.pop(line.new, None)
+                if last is None or last.new != line.old:
+                    update = {"new": last.new} if last else {}
+                    renamed.append(line.model_copy(update=update))
+            renamed += moved.values()
+            report = report.model_copy(update={"renamed": tuple(renamed)})
             self.write(pool.values(), [*self.reports(), report])
         return report
 
 
-def _same_source(one: Api, other: Api) -> bool:
-    first, second = one.source, other.source
-    return (first.kind, first.reference) == (second.kind, second.reference)
-
-
-def _note_what_stays(pool: dict[str, Api], touched: set[str], ledger: ImportLog) -> None:
-    here = {(pool[api].source.kind, pool[api].source.reference) for api in touched}
-    old = (api.source for id, api in pool.items() if id not in touched)
-    left = Counter(source.reference for source in old if (source.kind, source.reference) in here)
-    for reference, number in left.items():
-        ledger.note(
-            f"{number:,} APIs that the pool has from {reference or 'here'} "
-            "were not in it this time; they stay."
-        )
-
-
-def _renamed(booked: Iterable[Renamed], moved: dict[str, Renamed]) -> tuple[Renamed, ...]:
-    """What the importer booked, with the names that the pool gave in their place."""
-    lines = []
-    for line in booked:
-        last = moved.pop(line.new, None)
-        if last is None:
-            lines.append(line)
-        elif last.new != line.old:
-            lines.append(line.model_copy(update={"new": last.new}))
-    return (*lines, *moved.values())
+def _origin(api: Api) -> tuple[str, str]:
+    return api.source.kind, api.source.reference
 
 
 def _records(path: Path, model: type[R]) -> Iterator[R]:

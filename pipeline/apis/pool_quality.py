@@ -1,4 +1,4 @@
-"""What is in a pool, counted and shown, and rules that leave APIs out of one, each with a name.
+"""What is in a pool, shown, and rules that leave APIs out of one, each with a name.
 
 The rules judge descriptions: what can be said without a call. ToolLLM (appendix A.1) calls each API
 and drops what does not answer, answers slowly, or answers with HTML or an error. Of that only
@@ -12,46 +12,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from statistics import median
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.apis.pool import PoolFolder
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.render.section import FIRST, Section, first, safe_json, short
+from toolloom.pipeline.render.section import Section, safe_json, short
 from toolloom.pipeline.store.files import record_line, to_text, write_lines
 from toolloom.schemas import Api, Record, StoreError
-
-
-def sections(pool: PoolFolder) -> list[Section]:
-    """Counts of a pool's APIs, and two sentences."""
-    apis = list(pool.apis())
-    counts: dict[str, Counter[str]] = {
-        "kind of source": Counter(a.source.kind for a in apis),
-        "category": Counter(a.category for a in apis),
-        "category/tool": Counter(f"{a.category}/{a.tool}" for a in apis),
-        "collection": Counter(c for a in apis for c in a.collections),
-    }
-    tables = [
-        Section(head=(title, "APIs"), rows=[*first(dict(numbers.most_common())).items()])
-        for title, numbers in counts.items()
-        if numbers
-    ]
-    licences = ((a.source.kind, a.source.reference, a.source.licence or "not known") for a in apis)
-    sources = [(*source, number) for source, number in Counter(licences).items()]
-    if sources:
-        more = f"… and {len(sources) - FIRST:,} more" if len(sources) > FIRST else ""
-        head = ("source", "reference", "licence", "APIs")
-        tables.append(Section(head=head, rows=sources[:FIRST], note=more))
-    parameters = [len(a.properties) for a in apis] or [0]
-    in_words = (
-        f"{len(apis):,} APIs of {len(counts['category/tool']):,} tools in "
-        f"{len(counts['category']):,} categories, from {len(sources):,} sources in "
-        f"{sum(1 for _ in pool.reports()):,} imports.\n"
-        f"Parameters of an API: median {median(parameters):g}, at most {max(parameters):,}. "
-        f"{sum(bool(a.returns) for a in apis):,} say what they return, "
-        f"{sum(a.deprecated for a in apis):,} are deprecated."
-    )
-    return [*tables, Section(note=in_words)]
 
 
 def list_section(apis: Iterable[Api]) -> Section:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
     from toolloom.llm import Embedder
 
 EMBEDDED = 2_000  # characters of a text that are embedded: what small models take, and cheap
-# Indexes a finder keeps: the pools of the queries under way, or a few large ones.
-INDEXES_KEPT = 256
-APIS_KEPT = 50_000
+APIS_KEPT = 50_000  # in the indexes that a finder keeps
 DIGITS = 6  # of a cosine: sums in float32 differ beyond, from row to row and machine to machine
 
 
@@ -88,7 +85,7 @@ class Finder:
         """Ranks by `embedder` if there is one, else by BM25."""
         self._plan = plan
         self._embedder = embedder
-        self._kept: OrderedDict[tuple[str, ...], SearchIndex | Meanings] = OrderedDict()
+        self._kept: dict[tuple[str, ...], SearchIndex | Meanings] = {}
 
     async def search(self, apis: Sequence[Api], keywords: str) -> list[JsonObject]:
         """Documentation of the APIs that fit `keywords` best, as API Search returns it.
@@ -102,18 +99,16 @@ class Finder:
         if not apis or not keywords.strip():
             return []
         key = tuple(api.id for api in apis)
-        index = self._kept.pop(key, None)
+        index = self._kept.get(key)
         if index is None:
             texts = [api_text(api) for api in apis]
             if self._embedder is None:
                 index = SearchIndex(texts)
             else:
                 index = Meanings(await self._embedder.embed([t[:EMBEDDED] for t in texts]))
-        self._kept[key] = index  # the one used last stands last
-        while len(self._kept) > 1 and (
-            len(self._kept) > INDEXES_KEPT or sum(map(len, self._kept)) > APIS_KEPT
-        ):
-            self._kept.popitem(last=False)
+            if sum(map(len, self._kept)) + len(key) > APIS_KEPT:
+                self._kept.clear()
+            self._kept[key] = index
         if isinstance(index, SearchIndex):
             return [apis[i] for i in index.top(keywords, k)]
         assert self._embedder

@@ -33,9 +33,9 @@ from toolloom.pipeline.formats.base import (
     Exported,
     NotRepresentable,
     arguments,
-    envelope,
     given,
     kind_of,
+    outcome,
     spaced,
     spoken,
     system_of,
@@ -654,13 +654,10 @@ def _lines(message: Message, later: Sequence[Message]) -> list[str]:
         return []
     if not message.tool_calls:
         return [f"AI: {message.content or ''}"]
-    results = {m.tool_call_id: m for m in later if m.role == "tool"}
     lines = []
     for call in message.tool_calls:
-        if call.id not in results:
-            raise NotRepresentable("a call has no result")
+        seen = outcome(call, later)
         request = write([FunctionCall(name=call.function.name, arguments=arguments(call))])
-        seen = envelope(results[call.id])
         shown = spaced({"error": seen.error} if seen.error else seen.response)
         lines.append(f"API-Request: {request}->{shown}")
     return lines

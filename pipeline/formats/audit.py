@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks import (
     Check,
@@ -73,8 +73,7 @@ TABLE: tuple[tuple[tuple[Check[Dialogue], tuple[str, ...]], ...], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Audited:
+class Audited(NamedTuple):
     """A row with all that is wrong with it."""
 
     reading: Reading
@@ -102,19 +101,16 @@ def _either(value: JsonObject, row: ForeignRow) -> Reading:
 
 def expected(reading: Reading) -> tuple[tuple[Check[Dialogue], ...], ...]:
     """The checks a row is held to, in the groups in which they run."""
-    if reading.dialogue is None:
-        return ()
     return tuple(
         tuple(check for check, needs in group if all(getattr(reading, need) for need in needs))
-        for group in TABLE
+        for group in (TABLE if reading.dialogue else ())
     )
 
 
 def judged(reading: Reading) -> Audited:
     """The findings on a row: its reader's own, then those of the checks that apply to it."""
-    if reading.dialogue is None:
-        return Audited(reading, reading.faults)
-    return Audited(reading, (*reading.faults, *inspect(reading.dialogue, expected(reading))))
+    found = inspect(reading.dialogue, expected(reading)) if reading.dialogue else ()
+    return Audited(reading, (*reading.faults, *found))
 
 
 def audited(path: Path) -> Iterator[Audited]:
@@ -140,59 +136,51 @@ def audited(path: Path) -> Iterator[Audited]:
 
 
 @dataclass
-class ReasonTally:
-    """One reason: how many rows, and which checks found it how often."""
-
-    rows: int = 0
-    checks: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass
 class AuditReport:
     """What an audit found."""
 
     source: str
+    findings: Findings[str, tuple[str, Finding]]  # by reason, with the place
     rows: int = 0
     dialogues: int = 0
     calls: int = 0
     flagged: int = 0
-    reasons: dict[str, ReasonTally] = field(default_factory=dict)
-    checks: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)  # rows
+    found_by: dict[str, Counter[str]] = field(default_factory=dict)  # of a reason: checks, findings
+    checks: Counter[str] = field(default_factory=Counter)  # rows they ran on
     unmapped: Counter[str] = field(default_factory=Counter)
-    findings: Findings[str, tuple[str, Finding]] = field(default_factory=Findings)
 
-    def take(self, row: Audited, ran: Iterable[str]) -> None:
+    def take(self, row: Audited) -> None:
         """Count a row."""
-        self.rows += 1
         dialogue = row.reading.dialogue
-        if dialogue is not None:
-            self.dialogues += 1
-            self.calls += sum(len(m.tool_calls) for m in dialogue.messages)
-        self.checks.update(ran)
+        self.rows += 1
+        self.dialogues += dialogue is not None
+        self.calls += sum(len(m.tool_calls) for m in dialogue.messages) if dialogue else 0
+        self.checks.update(check.__name__ for group in expected(row.reading) for check in group)
         self.unmapped.update(set(row.reading.unmapped))
         self.flagged += bool(row.findings)
-        for reason in dict.fromkeys(f.reason.value for f in row.findings):
-            self.reasons.setdefault(reason, ReasonTally()).rows += 1
+        self.reasons.update(list(dict.fromkeys(f.reason.value for f in row.findings)))
         for found in row.findings:
-            self.reasons[found.reason.value].checks[found.check] += 1
+            self.found_by.setdefault(found.reason.value, Counter())[found.check] += 1
             self.findings.add(found.reason.value, (row.reading.place, found))
 
     def as_json(self) -> JsonObject:
         reasons = {
             name: {
                 "findings": self.findings.counts[name],
-                "rows": tally.rows,
-                "checks": dict(tally.checks),
+                "rows": rows,
+                "checks": dict(self.found_by[name]),
                 "examples": [
                     {"place": place, **finding.model_dump(mode="json")}
                     for place, finding in self.findings.kept[name]
                 ],
             }
-            for name, tally in self.reasons.items()
+            for name, rows in self.reasons.items()
         }
+        counts = {name: getattr(self, name) for name in ("rows", "dialogues", "calls", "flagged")}
         unmapped = dict(self.unmapped.most_common())
-        told = {name: value for name, value in vars(self).items() if name != "findings"}
-        return {**told, "reasons": reasons, "checks": dict(self.checks), "unmapped": unmapped}
+        told = {"reasons": reasons, "checks": dict(self.checks), "unmapped": unmapped}
+        return {"source": self.source, **counts, **told}
 
 
 def audit(
@@ -206,9 +194,9 @@ def audit(
 
     Raises StoreError.
     """
-    report = AuditReport(path.name, findings=Findings(examples))
+    report = AuditReport(path.name, Findings(examples))
     for row in audited(path):
-        report.take(row, [c.__name__ for group in expected(row.reading) for c in group])
+        report.take(row)
         if flag and row.findings:
             flag(row.as_json())
         if tell:
@@ -236,15 +224,12 @@ def sections(report: AuditReport) -> list[Section]:
         )
     ]
     if report.reasons:
-        ranked = sorted(report.reasons.items(), key=lambda item: -item[1].rows)
+        ranked = report.reasons.most_common()
         counts, kept = report.findings.counts, report.findings.kept
-        rows = [(name, t.rows, counts[name], ", ".join(t.checks)) for name, t in ranked]
+        rows = [(name, n, counts[name], ", ".join(report.found_by[name])) for name, n in ranked]
         shown.append(Section(head=("reason", "rows", "findings", "checks"), rows=rows))
-        shown += [
-            Section(name, items=[_example(*example) for example in kept[name]])
-            for name, _ in ranked
-            if kept[name]
-        ]
+        lists = ((name, [_example(*example) for example in kept[name]]) for name, _ in ranked)
+        shown += [Section(name, items=items) for name, items in lists if items]
     if report.unmapped:
         common = report.unmapped.most_common(_UNMAPPED)
         more = len(report.unmapped) - len(common)
@@ -263,29 +248,26 @@ def _example(place: str, finding: Finding) -> str:
 
 
 @contextmanager
-def flagged_rows(path: Path, source: Path) -> Iterator[Callable[[JsonObject], None]]:
+def flagged_rows(
+    path: Path, source: Path, indent: int | None = None
+) -> Iterator[Callable[[JsonObject], None]]:
     """Writes rows to a file of JSON lines that is there when all are written, and not before.
 
     `source`: what is audited, which is not to be overwritten. Raises StoreError.
     """
-    _apart(path, source)
+    if path.exists() and source.exists() and path.samefile(source):
+        raise StoreError(f"{path} is what is audited. Name another file to write to.")
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder. Name a file to write to.")
     with replacing(path) as file:
 
         def write(row: JsonObject) -> None:
-            file.write(f"{dumped(row)}\n".encode())
+            file.write(f"{dumped(row, indent)}\n".encode())
 
         yield write
 
 
 def write_report(path: Path, report: AuditReport, source: Path) -> None:
     """The report as JSON. Raises StoreError."""
-    _apart(path, source)
-    with replacing(path) as file:
-        file.write(f"{dumped(report.as_json(), indent=2)}\n".encode())
-
-
-def _apart(path: Path, source: Path) -> None:
-    if path.exists() and source.exists() and path.samefile(source):
-        raise StoreError(f"{path} is what is audited. Name another file to write to.")
-    if path.is_dir():
-        raise StoreError(f"{path} is a folder. Name a file to write to.")
+    with flagged_rows(path, source, indent=2) as write:
+        write(report.as_json())

@@ -141,6 +141,14 @@ def envelope(message: Message) -> Observation:
         raise NotRepresentable("an observation is not in the envelope") from error
 
 
+def outcome(call: ToolCall, messages: Sequence[Message]) -> Observation:
+    """What a call came to. Raises NotRepresentable."""
+    found = [m for m in messages if m.role == "tool" and m.tool_call_id == call.id]
+    if not found:
+        raise NotRepresentable("a call has no result")
+    return envelope(found[-1])
+
+
 def turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
     """Messages one at a time, but the results of one turn's calls together."""
     places = enumerate(messages)

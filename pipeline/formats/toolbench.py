@@ -26,9 +26,9 @@ from toolloom.pipeline.formats.base import (
     Exported,
     NotRepresentable,
     arguments,
-    envelope,
     first_task,
     given,
+    outcome,
     spaced,
     spoken,
     system_of,
@@ -528,17 +528,12 @@ def _function(api: Api) -> JsonObject:
 
 def _steps(messages: list[Message]) -> Iterator[JsonObject]:
     """Action and result in turn; calls that are made at once follow one another."""
-    results = {m.tool_call_id: m for m in messages if m.role == "tool"}
     for message in messages:
         for call in message.tool_calls:
             yield _act(call.function.name, arguments(call))
-            if call.id not in results:
-                raise NotRepresentable("a call has no result")
-            seen = envelope(results[call.id])
-            yield {
-                "from": "function",
-                "value": spaced({"error": seen.error or "", "response": seen.response}),
-            }
+            seen = outcome(call, messages)
+            value = spaced({"error": seen.error or "", "response": seen.response})
+            yield {"from": "function", "value": value}
         if message.role == "assistant" and not message.tool_calls:
             ending = {"return_type": "give_answer", "final_answer": message.content or ""}
             yield _act(_FINISH, ending)

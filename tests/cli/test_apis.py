@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -85,15 +84,6 @@ def test_show_prints_an_api(home: Path) -> None:
     assert json.loads(ran.stdout) == api("winds").as_tool()
 
 
-def test_stats_sum_up_what_is_too_long_to_list(home: Path) -> None:
-    """The first ten of each table, and how many APIs the others have."""
-    apis = [api(f"a{n}", tool=f"t{n}") for n in range(14)]
-    open_pool(Path("outputs"), "many").add(apis, ImportLog("many"))
-    assert re.search(r"… and 4 more +4\n", call("stats", "many").stdout)
-    open_pool(Path("outputs"), "empty").add([], ImportLog("nothing"))
-    assert "0 APIs of 0 tools" in call("stats", "empty").stdout  # nothing is divided by nothing
-
-
 def test_a_dry_run_writes_nothing(home: Path) -> None:
     """The same counts, and no pool."""
     ran = call("filter", "sea", "--dry-run", "--rule", "deprecated", "--rule", "no_returns")
@@ -161,7 +151,6 @@ def test_text_of_documents_cannot_command_the_terminal(home: Path) -> None:
         ["show", "evil", "evil"],
         ["show", "evil", "evil", "--json"],
         ["show", "evil", "x"],
-        ["stats", "evil"],
         ["filter", "evil", "--dry-run"],
         ["search", "evil", "winds"],
         ["import", "evil", "--into", "copy", "--report", "-"],

@@ -311,7 +311,6 @@ def import_apis(house: House) -> None:
     every = "apis import apis recipes/examples/bookshop.yaml --into all --collection mixed"
     house.tell("pools/import.txt", every)
     house.tell("pools/list.txt", "apis list all")
-    house.tell("pools/stats.txt", "apis stats all")
     house.tell("pools/show.txt", "apis show all weather")
     house.tell("pools/search.txt", "apis search all 'find a pet'")
     house.tell("pools/filter.txt", "apis filter all --into good")

@@ -90,7 +90,7 @@ async def test_only_a_beginning_is_embedded(server: FakeServer, embedder: Embedd
 
 
 async def test_an_index_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches of one pool share an index; a finder keeps few of them, the latest used."""
+    """Searches of one pool share an index; what a finder keeps is bounded by its APIs."""
     built: list[int] = []
 
     class Counted(SearchIndex):
@@ -99,19 +99,11 @@ async def test_an_index_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
             super().__init__(texts)
 
     monkeypatch.setattr(retrieval, "SearchIndex", Counted)
-    monkeypatch.setattr(retrieval, "INDEXES_KEPT", 2)
+    monkeypatch.setattr(retrieval, "APIS_KEPT", 5)
     finder = Finder(SearchPlan())
-    for size in (4, 4, 3, 4, 2, 4, 3):
+    for size in (3, 3, 2, 3, 4, 3):
         await finder.search(POOL[:size], "boat")
-    assert built == [4, 3, 2, 3]
-
-
-async def test_large_indexes_are_not_piled_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a finder keeps is bounded by its APIs, but the index in use is always kept."""
-    monkeypatch.setattr(retrieval, "APIS_KEPT", 3)
-    finder = Finder(SearchPlan())
-    await asyncio.gather(*(finder.search(POOL[:n], "boat") for n in (1, 2, 4)))
-    assert [len(key) for key in finder._kept] == [4]
+    assert built == [3, 2, 4, 3]
 
 
 def test_ndcg_is_as_computed_by_hand() -> None:
