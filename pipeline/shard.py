@@ -125,7 +125,8 @@ class Cluster:
     ) -> None:
         """`known`: the worlds of the run, which workers cannot read."""
         self._workers, self._recipe, self._gateway, self._known = workers, recipe, gateway, known
-        self.slots = max(1, min(workers.slots(), _most_workers(recipe)))
+        limits = [getattr(e, name) for e in recipe.endpoints if not e.local for name in LIMITS]
+        self.slots = max(1, min([workers.slots(), *filter(None, limits)]))  # a part of each
         self._parts: asyncio.Queue[Recipe] = asyncio.Queue()
         for number in range(self.slots):
             self._parts.put_nowait(part_of(recipe, number, self.slots))
@@ -138,8 +139,18 @@ class Cluster:
         part = await self._parts.get()
         free = self._parts.qsize() + 1
         self._spent = self._spent or await responses.spent(run)
-        budget = _left(self._recipe.budget, self._spent, free)
-        held = _all_of(budget)
+        limits = self._recipe.budget.model_dump(exclude_none=True)
+        left = {
+            name: max(0, m - getattr(self._spent, name.removeprefix("max_")))
+            for name, m in limits.items()
+        }
+        parts = {name: m / free if name == "max_cost" else m // free for name, m in left.items()}
+        budget = Budget.model_construct(**parts)  # it may be nothing, which a recipe's cannot
+        held = Usage(
+            requests=budget.max_requests or 0,
+            prompt_tokens=budget.max_tokens or 0,
+            cost=budget.max_cost or 0.0,
+        )
         self._spent += held
         used = held  # also where nobody knows
         try:
@@ -230,30 +241,6 @@ def part_of(recipe: Recipe, number: int, parts: int) -> Recipe:
     }
     model = recipe.model.model_copy(update=limits(recipe.model))
     return recipe.model_copy(update={"model": model, "agents": agents, "search": search})
-
-
-def _most_workers(recipe: Recipe) -> int:
-    """How many workers can have a part of every limit."""
-    limits = [getattr(e, name) for e in recipe.endpoints if not e.local for name in LIMITS]
-    return min((limit for limit in limits if limit), default=sys.maxsize)
-
-
-def _left(budget: Budget, spent: Usage, parts: int) -> Budget:
-    """One of so many parts of what is left: it may be nothing, which a recipe's cannot."""
-    cost, tokens, requests = budget.max_cost, budget.max_tokens, budget.max_requests
-    return Budget.model_construct(
-        max_cost=None if cost is None else max(0.0, cost - spent.cost) / parts,
-        max_tokens=None if tokens is None else max(0, tokens - spent.tokens) // parts,
-        max_requests=None if requests is None else max(0, requests - spent.requests) // parts,
-    )
-
-
-def _all_of(budget: Budget) -> Usage:
-    return Usage(
-        requests=budget.max_requests or 0,
-        prompt_tokens=budget.max_tokens or 0,
-        cost=budget.max_cost or 0.0,
-    )
 
 
 def _use_of(response: Entry) -> Usage:

@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 
 from toolloom.agents import api, domain, query, rewriter, simulator, tester
@@ -172,10 +173,6 @@ def feed_apis(given: StageInput) -> Iterator[Record]:
         yield from given.records()
 
 
-def has_sources(recipe: Recipe) -> bool:
-    return bool(recipe.apis.sources)
-
-
 def expect_subjects(recipe: Recipe, domains: int) -> int:
     worlds = len(worlds_named(recipe.worlds)) if recipe.worlds else 0
     return len(recipe.apis.sources) + worlds + domains
@@ -307,14 +304,6 @@ async def test_dialogues(played: Dialogue, context: Context) -> Outcome:
     )
 
 
-def wants_templates(recipe: Recipe) -> bool:
-    return recipe.expand is not None
-
-
-def wants_instructions(recipe: Recipe) -> bool:
-    return recipe.rewrite is not None
-
-
 def check_templates(recipe: Recipe) -> None:
     """Raises RecipeError or TemplateFileError for written templates that are not there or no
     templates, and RecipeError for benchmarks that are not there."""
@@ -330,14 +319,6 @@ def check_benchmarks(recipe: Recipe) -> None:
     """Raises RecipeError for benchmarks that are not there."""
     if recipe.curation.against:
         benchmarks.check(recipe)
-
-
-def has_benchmarks(recipe: Recipe) -> bool:
-    return bool(recipe.curation.against)
-
-
-def wants_balance(recipe: Recipe) -> bool:
-    return bool(recipe.curation.balance)
 
 
 def check_seeds(recipe: Recipe) -> None:
@@ -359,12 +340,6 @@ def _check_there(field: str, named: Iterable[str]) -> None:
     for name in named:
         if not Path(name).expanduser().exists():
             raise RecipeError(f"{field}: there is no {name}.")
-
-
-def votes_of(recipe: Recipe) -> int:
-    """Ratings of each instruction; as many as votes on a dialogue, unless the recipe tells."""
-    wanted = recipe.rewrite.votes if recipe.rewrite else None
-    return recipe.tester.votes if wanted is None else wanted
 
 
 def expect_all(_: Recipe, coming: int) -> int:
@@ -404,7 +379,8 @@ async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
         return Outcome((), (seed,))
     job = job_of(context, "rewritten", "rewriter", seed.id)
     rater = dataclasses.replace(job, agent="tester", model=context.model("tester"))
-    votes = votes_of(context.recipe)
+    wanted = context.recipe.rewrite.votes if context.recipe.rewrite else None
+    votes = context.recipe.tester.votes if wanted is None else wanted  # ratings of an instruction
     return await rewriter.run(seed, job, rater if votes else None, votes)
 
 
@@ -444,7 +420,7 @@ STAGES: tuple[Stage, ...] = (
         feed=feed_apis,
         settle=settle_apis,
         expects=expect_subjects,
-        here=has_sources,
+        here=attrgetter("apis.sources"),
     ),
     Stage("queries", "query", Need, Query, word_queries, feed=feed_queries, expects=expect_needs),
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
@@ -463,7 +439,7 @@ STAGES: tuple[Stage, ...] = (
         Template,
         sift=late(f"{TEMPLATES}.expand:draw_templates"),
         beside=True,
-        when=wants_templates,
+        when=attrgetter("expand"),
         check=check_templates,
     ),
     Stage(
@@ -473,7 +449,7 @@ STAGES: tuple[Stage, ...] = (
         Sample,
         sift=late(f"{TEMPLATES}.expand:expand"),
         beside=True,
-        when=wants_templates,
+        when=attrgetter("expand"),
     ),
     Stage(
         "decontaminated",
@@ -481,10 +457,10 @@ STAGES: tuple[Stage, ...] = (
         Sample,
         Sample,
         sift=late(f"{CURATION}.contamination:decontaminate"),
-        when=has_benchmarks,
+        when=attrgetter("curation.against"),
         check=check_benchmarks,
     ),
-    Stage("balanced", "", Sample, Sample, sift=balance, when=wants_balance),
+    Stage("balanced", "", Sample, Sample, sift=balance, when=attrgetter("curation.balance")),
     Stage(
         "rewritten",
         "rewriter",
@@ -494,7 +470,7 @@ STAGES: tuple[Stage, ...] = (
         feed=feed_seeds,
         expects=expect_all,
         beside=True,
-        when=wants_instructions,
+        when=attrgetter("rewrite"),
         check=check_seeds,
     ),
 )
