@@ -222,13 +222,10 @@ def estimate(
     """
     from toolloom.pipeline import estimate as forecasts
     from toolloom.pipeline.pages.recipes import forecast_sections
-    from toolloom.pipeline.pages.screen import Screen
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
-    console = console_on(sys.stderr)
-    start_log(console, None, json_lines=False, recipe=chosen)
-    with Screen(console) as progress:
+    with watched(chosen, False, None) as progress:
         made = signals.run(
             forecasts.estimate(chosen, n, outputs=outputs, cache=cache, progress=progress)
         )
@@ -317,10 +314,8 @@ def in_prefect(watch: Progress, parameters: dict[str, Any], cache: str | None) -
         watch.say("engine", message, seconds=round(seconds, 1))
 
     watch.on_start = begun
-    configured = (
-        "Connecting to Prefect's server." if server_is_configured() else "Starting Prefect."
-    )
-    watch.say("engine", configured)
+    there = server_is_configured()
+    watch.say("engine", "Connecting to Prefect's server." if there else "Starting Prefect.")
     from toolloom import flows
 
     reopen_log()  # Prefect has put handlers of its own in place

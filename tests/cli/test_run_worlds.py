@@ -174,6 +174,11 @@ def test_all_stands_for_each_world_that_ships(home: Path) -> None:
             (line,) = (line for line in page.output.splitlines() if line.startswith(f"{name} "))
             assert line.split()[1:4] == [str(count) for count in counts] and more in line
     assert "\nlending " in planned.output and "\nlending " not in listed.output
+
+
+@pytest.mark.slow
+def test_all_worlds_that_ship_share_the_rows(home: Path) -> None:
+    """Dialogues of all worlds together, fewer than there are worlds."""
     (home / "lent.yaml").write_text((RECIPE % "all").replace("{use", "{rows: 6, use"))
     result = call("run", "--engine", "local", "lent.yaml")
     assert result.exit_code == 0 and "6 dialogues accepted" in result.output, result.output

@@ -352,18 +352,6 @@ async def test_a_vanished_batch_may_have_been_paid(cache, batched, plain):
     assert spent.cost == pytest.approx(spent.tokens * 5e-6)
 
 
-async def test_tokens_that_are_not_told_count_in_batches_too(cache, batched, plain):
-    """Without `usage` in a batch's answers the budget counts the most they can have used."""
-    body = json.dumps({"choices": [{"message": {"content": "yes"}}]})
-    async with BatchServer(lambda _: ScriptedFailure(200, body=body)) as server:
-        options = {"budget": Budget(max_tokens=1000), "run": "a"}
-        for _ in range(2):
-            async with opened(cache, batched(server), **options) as model:
-                replies = await ask_all(model, plain, 20, return_exceptions=True)
-            assert 3 < sum(not isinstance(reply, BudgetReached) for reply in replies) < 10
-        assert 3 < server.received < 10
-
-
 async def test_a_batch_that_was_never_made_is_forgotten(cache, batched, plain):
     """A file that a killed process uploaded without making a batch of it is asked for anew."""
     async with BatchServer(echo) as server:

@@ -92,7 +92,7 @@ async def test_what_was_answered_before_an_error_is_kept(tmp_path: Path) -> None
 
 async def test_limits_hold_for_all_workers_together(tmp_path: Path) -> None:
     """No more requests are under way than one process may have, whatever the slots."""
-    async with FakeServer(latency=0.1) as server:
+    async with FakeServer(latency=0.03) as server:
         wanted = recipe(server, model={"concurrency": 3})
         await run(wanted, outputs=tmp_path, engine=Here(slots=8).engine)
         assert server.peak == 3

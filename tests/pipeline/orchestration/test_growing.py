@@ -117,24 +117,6 @@ def test_a_failed_run_is_gone_on_with_by_the_next(served: Served, tmp_path: Path
     assert served.versions("broken") == ["1.0.0"]
 
 
-def test_runs_that_make_no_version(served: Served, tmp_path: Path) -> None:
-    """A first run of which nothing is accepted is complete and tells why.
-
-    What the command line would say of a wrong recipe is the message of a failed one.
-    """
-    (tmp_path / "wrong.yaml").write_text("nome: toy")
-    with FakeServer(lambda body: "I would rather not.").serve_in_thread() as fake:
-        runs = (write_recipe(tmp_path, fake, "barren"), tmp_path / "wrong.yaml")
-        barren, failed = map(served.server.ended, [served.grow(recipe) for recipe in runs])
-    assert barren["state_type"] == "COMPLETED"
-    message = barren["state"]["message"]
-    assert re.match(r"barren has no version yet: nothing was accepted, .*\(\d+ [a-z_]+", message)
-    assert served.versions("barren") == []
-    assert failed["state_type"] == "FAILED"
-    assert "is not a valid recipe" in failed["state"]["message"]
-    assert failed["name"].startswith("wrong grows, ")
-
-
 def test_an_endpoint_that_repeats_the_key_tells_nobody(served: Served, tmp_path: Path) -> None:
     """It is in no table of Prefect's server: no state, log, artifact or parameter."""
     with FakeServer(key=KEY + "-another").serve_in_thread() as fake:
