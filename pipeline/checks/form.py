@@ -266,11 +266,12 @@ def _faults(text: str, swapped: re.Pattern[str] | None, role: str) -> Iterator[s
 
 def _looped(text: str) -> str | None:
     """A sentence said twice over, or a run of words said three times."""
-    said = Counter(fold(s) for s in sentences(text) if len(words(s)) > 3)
+    for sentence, times in Counter(map(fold, sentences(text))).items():
+        if times > 1 and len(words(sentence)) > 3:
+            return sentence
     found = [w.folded for w in words(text)]
-    grams = Counter(map(" ".join, zip(*(found[i:] for i in range(_GRAM)), strict=False)))
-    twice = (sentence for sentence, times in said.items() if times > 1)
-    return next(twice, None) or next((g for g, times in grams.items() if times >= _LOOP), None)
+    grams = Counter(zip(*(found[i:] for i in range(_GRAM)), strict=False))
+    return next((" ".join(gram) for gram, times in grams.items() if times >= _LOOP), None)
 
 
 def _only_asks(text: str) -> bool:

@@ -243,10 +243,14 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
 )
 _ANY_HINT = re.compile(
     r"\d[-/.]\d|\d(?:st|nd|rd|th)|day|morrow|night|right now|this |week|month|year|"
-    + "|".join(sorted({name[:3] for name in (*MONTHS, *WEEKDAYS, *ORDINALS, *_HOLIDAYS)})),
-    re.IGNORECASE,
+    + "|".join(sorted({name[:3] for name in (*MONTHS, *WEEKDAYS, *ORDINALS, *_HOLIDAYS)}))
 )
-"""One of these is in every text that says a date: most values of results hold none."""
+"""One of these is in every text that says a date, in small letters: most values hold none."""
+_SAID = {
+    "<month>": {name[:3] for name in MONTHS},
+    "<name>": {name[:3] for name in (*WEEKDAYS, *_HOLIDAYS)},
+}
+"""And of these, in every text in which a pattern with this group matches; such ones are slow."""
 _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 
 
@@ -264,10 +268,14 @@ def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
 @lru_cache(maxsize=4096)
 def _matches(text: str) -> list[tuple[re.Match[str], _Read, bool]]:
     """The same before it is known which day is today: texts come again in other rows."""
-    flat = plain(text)
+    flat, small = plain(text), text.lower()
+    if not _ANY_HINT.search(small):
+        return []
+    unsaid = [group for group, names in _SAID.items() if not any(n in small for n in names)]
     return [
         (m, read, absolute)
-        for pattern, read, absolute in (_PATTERNS if _ANY_HINT.search(flat) else ())
+        for pattern, read, absolute in _PATTERNS
+        if not any(group in pattern.pattern for group in unsaid)
         for m in pattern.finditer(flat)
         if not _is_common(m, flat)
     ]

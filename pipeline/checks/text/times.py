@@ -53,7 +53,14 @@ _PATTERNS = tuple(
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?")
 _NAMED = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0), "lunchtime": (12, 0)}
 _NAMED_PATTERN = re.compile(rf"\b(?:{'|'.join(_NAMED)})\b", re.IGNORECASE)
-_ANY_HINT = re.compile("|".join([r"\d", *_HOURS, *_NAMED]), re.IGNORECASE)
+_ANY_HINT = re.compile("|".join([r"\d", *_HOURS, *_NAMED]))
+_SAID = {
+    "<past>": ("past", "after", "to", "before", "til"),
+    "<spoken>": ("teen", "ty", "ten"),
+    "clock": ("clock",),
+    r"|this)\s(?P<part>": ("morning", "noon", "evening", "night"),
+}
+"""One of these is in every text, in small letters, in which a pattern with this part matches."""
 _SECONDS = {
     "second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600,
     "day": 86400, "week": 604800, "night": 86400,
@@ -83,12 +90,15 @@ class Timed(NamedTuple):
 def timed(text: str) -> tuple[Timed, ...]:
     """Every place in the text that says a time of day, in order."""
     flat = plain(text)
-    if not _ANY_HINT.search(flat):
+    small = flat.lower()
+    if not _ANY_HINT.search(small):
         return ()
+    unsaid = [part for part, names in _SAID.items() if not any(n in small for n in names)]
     loose = {_PATTERNS[4], _PATTERNS[-2]}
     found = [
         Timed(m.start(), m.end(), frozenset(times), pattern not in loose)
         for pattern in _PATTERNS
+        if not any(part in pattern.pattern for part in unsaid)
         for m in pattern.finditer(flat)
         if (times := list(_read(m)))
     ]
