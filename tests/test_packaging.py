@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("agents", "cli", "llm", "pipeline", "prompts", "schemas")
-KINDS = {".py", ".j2", ".css", ".js", ".ipynb", ".yaml", ".typed"}
+KINDS = {".py", ".j2", ".css", ".js", ".ipynb", ".yaml", ".txt", ".typed"}
 
 
 @pytest.fixture(scope="module")

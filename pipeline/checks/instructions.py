@@ -229,11 +229,6 @@ def says(text: str, value: str) -> bool:
     return exact(known, text)
 
 
-def _is_code(value: str) -> bool:
-    """Is a value no plain words, as a place or a person is, but a number, a date or a code?"""
-    return any(not (c.isalpha() or c in " '’.-") for c in value) or value.isupper()
-
-
 # Statements
 
 _END = re.compile(r"(?<![A-Z][a-z]\.)(?<!\b[A-Za-z]\.)(?<=[.!?…])[\"'”’)\]]*\s+|\n+")
@@ -316,7 +311,9 @@ def _too_precise(seed: Seed, sentence: str) -> Iterator[str]:
     )
     chosen = {fold(value) for values in listed for value in values}
     for value in seed.values[:_MOST_VALUES]:
-        if (_is_code(value) or fold(value) in chosen) and says(sentence, value):
+        # No plain words, as a place or a person is, but a number, a date or a code.
+        code = any(not (c.isalpha() or c in " '’.-") for c in value) or value.isupper()
+        if (code or fold(value) in chosen) and says(sentence, value):
             yield value
 
 
@@ -427,7 +424,7 @@ def _of_named_level(
         forms = [name, *(tag for tag in own if spoken(tag, level) == name)]
         said = [spot for form in forms for spot in places(request, form)]
         longer = [(m.start, m.end) for m in mentioned if m.tag not in own]
-        if not any(not _is_within(spot, longer) for spot in said):
+        if all(any(a <= x and y <= b and (a, b) != (x, y) for a, b in longer) for x, y in said):
             kind = "API" if level is Granularity.API else level.value
             detail = f"It must name the {kind} «{_short(name)}»."
             yield "named_tags", Reason.TAG_NOT_NAMED, detail
@@ -504,10 +501,6 @@ def _is_part(name: str, own: Iterable[str]) -> bool:
     tool Weather of the category Weather, or Get Hotels of the tool Hotels."""
     said = _weight(name) or frozenset(part.stem for part in parts(name))
     return any(said <= {part.stem for part in parts(tag)} for tag in own)
-
-
-def _is_within(spot: tuple[int, int], longer: list[tuple[int, int]]) -> bool:
-    return any(a <= spot[0] and spot[1] <= b and (a, b) != spot for a, b in longer)
 
 
 def invented(seed: Seed, level: Granularity, text: str) -> list[str]:
