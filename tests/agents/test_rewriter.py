@@ -147,13 +147,6 @@ async def test_without_a_statement_only_the_full_request_is_left(
     assert server.received == bool(spans)
 
 
-async def test_a_number_chooses_the_statement(working: Any) -> None:
-    """Candidates are numbered from one; 2.0 is an integer to JSON Schema."""
-    outcome, _ = await rewrite(working, says(statement={"situation": 2.0}))
-    assert levels(outcome)["statement"].text == "We plan a party."
-    assert levels(outcome)["api"].text.startswith("We plan a party. ")
-
-
 async def test_faults_are_told_once(working: Any) -> None:
     """A text that leaks a value is asked for again, with what is wrong with it."""
     answers = ["Use Weather and Bar for Miami.", GOOD["tool"]]
@@ -209,15 +202,10 @@ async def test_garbage_rejects_and_never_raises(working: Any, garbage: str) -> N
     assert (len(outcome.rejected), server.received) == (4, 2)
 
 
-@pytest.mark.parametrize("hybrid", ["", " \n"])
-async def test_an_empty_request_is_rejected(
-    working: Any, hybrid: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_empty_request_is_rejected(working: Any) -> None:
     """A stranger's file may hold one: it makes no instruction, and no exception."""
-    monkeypatch.setattr(rewriter, "statements", lambda seed: ())
-    outcome, _ = await rewrite(working, says(), SEED.model_copy(update={"hybrid": hybrid}))
+    outcome, _ = await rewrite(working, says(), SEED.model_copy(update={"hybrid": " \n"}))
     assert lost(outcome)["hybrid"] is Reason.UNUSABLE_RESPONSE
-    assert len(outcome.rejected) == 5
 
 
 async def test_tags_that_cannot_be_said_are_rejected(
@@ -293,12 +281,6 @@ async def test_a_poor_median_rejects(working: Any) -> None:
     assert (row.reason, row.agent, len(outcome.accepted)) == (Reason.POORLY_RATED, "tester", 4)
     assert row.detail == "realness: 1, 3, 1. Fine."
     assert [p.agent for p in row.provenance] == ["rewriter", "tester"]
-
-
-async def test_what_failed_a_check_is_not_rated(working: Any) -> None:
-    """Votes cost money: only texts without faults get them."""
-    _, server = await rewrite(working, says(tool="Please use Weather."), votes=1)
-    assert sum(level_of(b) == "rating" for b in server.bodies) == 4
 
 
 async def test_unreadable_ratings_reject_with_what_was_said(working: Any) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema
 import pytest
 from support import toys
 
@@ -11,7 +10,6 @@ from toolloom.agents import simulator
 from toolloom.agents.ask import BadAnswer
 from toolloom.agents.simulator import Environment
 from toolloom.schemas import (
-    API_SEARCH,
     Ability,
     Dialogue,
     Intention,
@@ -136,17 +134,6 @@ async def test_a_response_off_its_schema_is_asked_for_again(working: Any) -> Non
     assert rejected.reason is Reason.UNUSABLE_RESPONSE
     assert "'warm' is not of type 'number'" in server.bodies[2]["messages"][-1]["content"]
     assert len(rejected.raw) == 3
-
-
-def test_an_act_is_held_to_each_apis_own_schema() -> None:
-    """Calls under the parameters of the API they name; without APIs only a reply."""
-    shape = simulator.act_schema([toys.api(), API_SEARCH])
-    jsonschema.validate(calls(NOW), shape)
-    for wrong in (calls("api_search"), calls("nobody"), {"calls": []}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, shape)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(calls(NOW), simulator.act_schema([]))
 
 
 def test_an_act_calls_or_speaks() -> None:

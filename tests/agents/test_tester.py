@@ -144,7 +144,7 @@ def ratings(*marks: int, of: str = "realness") -> list[Rating]:
 @pytest.mark.parametrize("metric", list(Metric))
 @pytest.mark.parametrize(
     ("marks", "rejected"),
-    [((), 0), ((1,), 1), ((2,), 0), ((3, 1, 1), 1), ((1, 2, 3), 0), ((1, 3, 1, 1, 3), 1)],
+    [((), 0), ((1,), 1), ((3, 1, 1), 1), ((1, 2, 3), 0)],
 )
 def test_a_median_of_one_rejects(metric: Metric, marks: tuple[int, ...], rejected: int) -> None:
     """The middle mark decides, for each metric alone; the finding lists the marks and gives the

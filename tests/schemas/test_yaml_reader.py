@@ -54,7 +54,7 @@ LAUGHS = "\n".join(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[" * 1_000_000, "nested too deeply"),
+        ("[" * 100_000, "nested too deeply"),
         ("- " * 100_000, "nested too deeply"),
         ("\n".join(" " * n + "a:" for n in range(2_000)), "nested too deeply"),
         (LAUGHS, "more than 100,000 values"),
@@ -68,10 +68,10 @@ LAUGHS = "\n".join(
 )
 def test_hostile_text_ends_soon_with_a_sentence(text: str, told: str) -> None:
     """Depth, number and aliases are bounded; nothing else than UnreadableYaml comes through."""
-    began = time.perf_counter()
+    began = time.thread_time()
     with pytest.raises(UnreadableYaml, match=told):
         read_yaml(text)
-    assert time.perf_counter() - began < 20
+    assert time.thread_time() - began < 10
 
 
 @pytest.mark.parametrize(

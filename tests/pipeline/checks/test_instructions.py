@@ -173,12 +173,12 @@ def test_long_texts_are_checked_in_linear_time(unit: str) -> None:
 
     def seconds(size: int) -> float:
         text = (unit * size)[:size]
-        begin = time.perf_counter()
+        begin = time.thread_time()
         long = known.model_copy(update={"hybrid": text})
         statements(long)
         for level in Granularity:
             faults(long, level, text, text[:1_000])
-        return time.perf_counter() - begin
+        return time.thread_time() - begin
 
     seconds(50)
     assert min(seconds(40_000) for _ in range(3)) < max(80 * seconds(2_000), 1.0)

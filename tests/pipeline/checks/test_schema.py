@@ -13,7 +13,6 @@ from support.json_values import json_values
 from toolloom.pipeline.checks.schema import (
     UncheckableSchema,
     bound,
-    first_type,
     fits,
     kind_of,
     merged,
@@ -156,12 +155,6 @@ def test_what_is_no_schema_fits_nothing(schema: Any) -> None:
 def test_the_one_type_of_a_schema(schema: Any, kind: str | None) -> None:
     """Apart from null; several are none."""
     assert kind_of(schema) == kind
-
-
-def test_the_first_type_counts() -> None:
-    """Where a value must be of some type."""
-    assert first_type({"type": ["null", "integer", "string"]}) == "integer"
-    assert first_type({"type": "null"}) is None
 
 
 def test_all_parts_count() -> None:

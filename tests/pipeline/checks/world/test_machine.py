@@ -260,20 +260,3 @@ def test_numbers_are_in_the_order_of_their_size(numbers: list[int]) -> None:
     assert as_term(items)(frame) == sorted(numbers)
     for number in (7, *numbers):
         assert as_term(["has", ["value", numbers], ["value", number]])(frame) is (number in numbers)
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "fault"),
-    [
-        ("copies", 2, None),
-        ("copies", "two", "copies must be an integer"),
-        ("copies", None, "copies is missing"),
-        ("title", 7, "title must be a text"),
-    ],
-)
-def test_a_row_that_does_not_fit_its_fields_is_told(
-    library: Machine, shelf: State, field: str, value: Any, fault: str | None
-) -> None:
-    """By the field and what it must be."""
-    row = {**shelf["tables"]["books"]["BOO-1"], field: value}
-    assert library.entities["books"].fault(row, None) == fault
