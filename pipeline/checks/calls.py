@@ -4,14 +4,14 @@ fit what the API returns; and all of it held against the drawn intent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolloom.pipeline.checks.evidence import says_no
 from toolloom.pipeline.checks.grounding import fixed, founded, leaves, named, same, says
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
-from toolloom.pipeline.checks.text.words import forms
+from toolloom.pipeline.checks.text.words import forms, plain
 from toolloom.pipeline.checks.transcript import (
     CallMade,
     Fault,
@@ -24,6 +24,15 @@ from toolloom.pipeline.checks.transcript import (
     shown,
 )
 from toolloom.schemas import Dialogue, Intention, JsonObject, Query, Reason, Scenario
+
+_NO = re.compile(
+    r"n't\b|\bcannot\b|\b(?:un|not )able\b|\bno(?:t|ne|thing|body)?\b|\bfail\w*\b|\berrors?\b"
+    r"|\bunfortunate(?:ly)?\b|\bsorry\b|\bapologi[sz]e\b|\bafraid\b|\bproblems?\b|\bissues?\b"
+    r"|\bunavailable\b|\bunsuccessful\b|\bwithout success\b|\bregret\b|\bimpossible\b"
+    r"|\b(?:beyond|outside) (?:of )?(?:my|the|what)\b|\black\b|\bwent wrong\b|\btimed out\b"
+    r"|\bdown\b|\bzero\b|\bempty\b|\binvalid\b|\bdenied\b|\brejected\b|\bneither\b",
+    re.IGNORECASE,
+)
 
 
 def known_names(dialogue: Dialogue) -> Iterator[Fault]:
@@ -158,6 +167,11 @@ def planned_faults(dialogue: Dialogue) -> Iterator[Fault]:
         if last and dialogue.query.language == "English" and not any(says_no(t) for _, t in last):
             detail = f"does not say that {hit[0].name} failed ({shown(fault.error)})"
             yield Fault(Reason.UNGROUNDED_ANSWER, last[0][0], detail)
+
+
+def says_no(text: str) -> bool:
+    """Lexical evidence that something did not work or was not found."""
+    return bool(_NO.search(plain(text)))
 
 
 # The intent

@@ -19,11 +19,10 @@ from functools import cached_property
 from itertools import combinations, islice, pairwise
 from typing import Any
 
-from toolloom.pipeline.checks.grounding import close, fixed, leaves
+from toolloom.pipeline.checks.grounding import ADDRESS, CODE, close, fixed, leaves, said
 from toolloom.pipeline.checks.schema import parts_of
 from toolloom.pipeline.checks.text.dates import dated, dates, only_date
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities
-from toolloom.pipeline.checks.text.phrases import ADDRESS, CODE, said
 from toolloom.pipeline.checks.text.times import only_time, spans_of_time, timed, times
 from toolloom.pipeline.checks.text.words import STOP, exact, fold, plain, spaced, stem, words
 from toolloom.pipeline.checks.transcript import CallMade, Fault, made, observed_before, shown

@@ -22,9 +22,9 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.checks.evidence import is_status
+from toolloom.pipeline.checks.grounding import is_code
+from toolloom.pipeline.checks.replies import is_status
 from toolloom.pipeline.checks.schema import as_dict, fits, oddity
-from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.checks.text.words import STOP, alone, name_words, spaced, stem, words
 from toolloom.pipeline.sampling.values import NoValue, draw_value, rng_for
 from toolloom.pipeline.sampling.vocabulary import LOCALES, REMARKS, TOPICS

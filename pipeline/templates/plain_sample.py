@@ -15,9 +15,9 @@ from typing import Any
 
 from toolloom.agents.simulator import system_turn
 from toolloom.agents.wording import Fact
-from toolloom.pipeline.checks.evidence import is_status
+from toolloom.pipeline.checks.grounding import is_code
+from toolloom.pipeline.checks.replies import is_status
 from toolloom.pipeline.checks.schema import as_dict, as_strings, fits
-from toolloom.pipeline.checks.text.phrases import is_code
 from toolloom.pipeline.sampling.values import NoValue, draw_value
 from toolloom.schemas import (
     Api,

@@ -18,8 +18,8 @@ from functools import lru_cache
 from itertools import chain, product
 from typing import Any
 
-from toolloom.pipeline.checks.evidence import evidence_at
 from toolloom.pipeline.checks.grounding import founded, leaves, mentions, named
+from toolloom.pipeline.checks.replies import evidence_at
 from toolloom.pipeline.checks.schema import parts_of
 from toolloom.pipeline.checks.text.dates import dated
 from toolloom.pipeline.checks.text.numbers import quantities

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from toolloom.pipeline.checks.evidence import Evidence
 from toolloom.pipeline.checks.grounding import fixed, founded, mentions, same
-from toolloom.pipeline.checks.replies import unfounded
+from toolloom.pipeline.checks.replies import Evidence, unfounded
 from toolloom.pipeline.checks.text.dates import dates
 
 NOW = dt.datetime(2026, 11, 21, 10, 0)  # a Saturday
