@@ -31,21 +31,7 @@ SIZES = (
     (10_000_000, "1M<n<10M"),
 )
 NAMED = 10  # APIs without a template, scripts without rows
-COUNTS = {
-    "Ability": "abilities",
-    "Scenario": "scenarios",
-    "Calls": "calls",
-    "Category": "categories",
-    "Observations": "observations",
-}
-TESTS = {
-    "train": "to train on",
-    "validation": "to validate on: APIs that are seen in `train`, other calls",
-    "test_instruction": "new instructions for APIs that are seen in `train`",
-    "test_tool": "tools that are unseen, of categories that are seen in `train`",
-    "test_category": "categories that are unseen",
-    "apis": "rejected before there were queries",
-}
+OPTIONAL = ("extended", "instructions", "worlds", "expansion")  # in a manifest
 
 
 def card(manifest: JsonObject) -> str:
@@ -61,14 +47,13 @@ def card(manifest: JsonObject) -> str:
     size = rows or (instructions.levels.total() if instructions else 0)
     runs = manifest["runs"].values()
     text = _template().render(
-        m={"instructions": None, "worlds": None, "expansion": None, **manifest},
+        m={**dict.fromkeys(OPTIONAL), **manifest},
         header=_header(manifest, loadable, licence, size),
         rows=rows,
         dialogues={split: told for split, told in manifest["splits"].items() if told["rows"]},
         loadable=loadable,
         instructions=instructions,
         worlds=worlds_told(manifest),
-        follows=_follows(manifest),
         licence=licence,
         recipes=[run["recipe"] for run in runs],
         models=sorted({agent["model"] for run in runs for agent in run["agents"]} - {""}),
@@ -90,7 +75,7 @@ def _template() -> jinja2.Template:
     made.filters |= {"counted": counted, "total": lambda counts: sum(counts.values())}
     made.globals |= {"added": added, "first": _first, "summed": _summed}
     made.globals |= {"table": table, "counts_of": Counts.model_validate, "api_bank": API_BANK}
-    made.globals |= {"tests": TESTS, "counts": COUNTS, "kinds": KINDS, "levels": LEVELS}
+    made.globals |= {"kinds": KINDS, "levels": LEVELS}
     made.globals |= {"metrics": [*map(str, Metric)], "configs": CONFIGS}
     return made.get_template("card.md.j2")
 
@@ -136,19 +121,3 @@ def _first(names: Sequence[str], form: str, count: int | None = None) -> str:
 
 def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return ranked(sum((Counter[str](each) for each in counts), Counter[str]()))
-
-
-def _follows(manifest: JsonObject) -> str:
-    """The version before, and what is new."""
-    if not (before := manifest["parent"]):
-        return ""
-    split, extended = manifest["regenerated"], manifest.get("extended")
-    how = f"with the split `{split}` made anew" if split else "with all splits made anew"
-    if extended:
-        sums = {config: sum(splits.values()) for config, splits in extended["rows"].items()}
-        more = [f"{n:,} in `{config}`" for config, n in sums.items() if n and config != "sft"]
-        how = f"and has all of its rows, with {', '.join(more)} more"
-        wanted = manifest["runs"][extended["run"]]["recipe"].get("regenerate") or {}
-        if wanted.get("keep"):
-            how += f": the split `{wanted['split']}` was grown by new queries"
-    return f" It follows version {before['version']}, {how}."
