@@ -127,15 +127,15 @@ def verify(
 
     Example: `toolloom verify quickstart`
     """
-    from toolloom.pipeline.dataset.verify import place_of
     from toolloom.pipeline.dataset.verify import verify as verified
     from toolloom.pipeline.pages.screen import ticking
     from toolloom.pipeline.pages.sections import verify_sections
+    from toolloom.pipeline.store.version import find_folder
 
     cores = os.cpu_count() or 1
     with ticking(console_on(sys.stderr)) as tell:
         report = verified(
-            place_of(outputs, what),
+            find_folder(outputs, what),
             lambda done, of: tell(f"{done:,} of {of:,} rows verified"),
             cores if cores > 1 else 0,
         )

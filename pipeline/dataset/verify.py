@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import chain, groupby, islice, zip_longest
-from os.path import isdir, isfile
+from os.path import isfile
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -76,9 +76,7 @@ from toolloom.pipeline.store.version import (
     change,
     check_layout,
     dotted,
-    find_version,
     numbered,
-    numbers,
 )
 from toolloom.schemas import (
     FINISH,
@@ -86,7 +84,6 @@ from toolloom.schemas import (
     Granularity,
     Instruction,
     JsonObject,
-    NothingFound,
     Record,
     Sample,
     Seed,
@@ -212,22 +209,6 @@ class VersionFiles:
                 self.fault(FaultKind.TABLE, name, f"cannot be read ({_why(error)})")
             if count != told.rows:
                 self.broken.add((config.name, split))
-
-
-def place_of(outputs: Path, name: str) -> Path:
-    """The folder of a version: a path, `name`, `name/1.2.0` or `name/latest`.
-
-    Damaged ones are found too. Raises NothingFound.
-    """
-    for path in (Path(name), outputs / "datasets" / name.strip("/")):
-        # Not methods of a path, which raise at odd names.
-        if isfile(path / MANIFEST) or isfile(path / SUMS):
-            return path.resolve()
-        if isdir(path) and (known := numbers(path)):
-            return path / dotted(known[-1])
-    if isdir(name):
-        raise NothingFound(f"{name}: is no version of a dataset (it holds no {MANIFEST}).")
-    return find_version(outputs, name).path
 
 
 def verify(path: Path, progress: Progress | None = None, processes: int = 0) -> VerifyReport:

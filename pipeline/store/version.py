@@ -257,18 +257,25 @@ def point(folder: Path) -> None:
 
 
 def find_version(outputs: Path, name: str) -> Version:
-    """The highest version of `name`, `name/1.2.0`, `name/latest`, or the one at a path.
+    """The version that a name means. Raises NothingFound that lists what there is, and StoreError
+    for a damaged one."""
+    return open_version(find_folder(outputs, name))
 
-    Raises NothingFound that lists what there is.
+
+def find_folder(outputs: Path, name: str) -> Path:
+    """The folder of the highest version of `name`, `name/1.2.0` or `name/latest`, or one at a path.
+
+    Damaged ones are found too. Raises NothingFound that lists what there is.
     """
-    if isfile(Path(name) / "manifest.json"):  # and not a method, which raises at odd names
-        return open_version(Path(name).resolve())
+    # Not methods of a path, which raise at odd names.
+    if any(isfile(Path(name) / known) for known in ("manifest.json", "SHA256SUMS")):
+        return Path(name).resolve()
     root = outputs / "datasets"
     dataset, _, wanted = name.rstrip("/").partition("/")
     known = numbers(root / dataset) if dataset in {p.name for p in root.glob("*")} else []
     for number in reversed(known):
         if wanted in ("", "latest", dotted(number)):
-            return open_version(root / dataset / dotted(number))
+            return root / dataset / dotted(number)
     what = f"version {wanted!r} of {dataset!r}" if wanted and known else f"dataset {name!r}"
     folders = sorted(root.glob("*"))
     found = [f"{path.name}/{dotted(number)}" for path in folders for number in numbers(path)]

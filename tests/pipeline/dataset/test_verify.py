@@ -24,9 +24,10 @@ from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.configs import INSTRUCTIONS, PLANNING, SFT
 from toolloom.pipeline.dataset.figures import describe
 from toolloom.pipeline.dataset.planning import is_trained, planning_rows
-from toolloom.pipeline.dataset.verify import FaultKind, VerifyReport, place_of, verify
+from toolloom.pipeline.dataset.verify import FaultKind, VerifyReport, verify
 from toolloom.pipeline.growth import plan_extension
 from toolloom.pipeline.run import make_dataset
+from toolloom.pipeline.store.version import find_folder
 from toolloom.schemas import (
     Ability,
     JsonObject,
@@ -66,7 +67,7 @@ def test_what_was_added_holds(grown: Path, number: str) -> None:
 def test_a_regenerated_version_holds(outputs: Path) -> None:
     """A version with a split made anew follows its parent, which lies beside it; every row of it
     was read, and every dialogue inspected."""
-    path = place_of(outputs, "toy")
+    path = find_folder(outputs, "toy")
     assert path.name == "1.1.0"
     report = verify(path)
     assert report.good and report.notes == ()
@@ -550,5 +551,5 @@ def test_what_is_no_version_is_a_mistake(version: Path, tmp_path: Path) -> None:
     fix(version, {**read_manifest(version), "layout": 4})
     for name in (tmp_path / "nowhere", tmp_path / "empty", version, "\0", "../x"):
         assert command(name, "--outputs", tmp_path).exit_code == 2
-    with pytest.raises(NothingFound, match="holds no"):
-        place_of(tmp_path, str(tmp_path / "empty"))
+    with pytest.raises(NothingFound, match="There is no"):
+        find_folder(tmp_path, str(tmp_path / "empty"))
