@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import combinations, islice
+from itertools import combinations
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias
@@ -58,8 +57,6 @@ PER_SCRIPT = 4  # rows of a script, whose words are compared with each other
 SCRIPTS = 24  # of a world, whose first rows are compared
 _WORD = re.compile(r"\w+")
 
-Words: TypeAlias = "array[int]"
-"""A mark of 8 bytes for each different word, good in this process."""
 Place: TypeAlias = tuple[str, str]
 """Hash of a world, name of a script."""
 
@@ -298,18 +295,22 @@ class PlayCounts:
 
     def __init__(self) -> None:
         self.rows = Counter[Place]()
-        # Of each script the rows whose ids have the smallest hashes: the same in any order.
-        self.words: dict[Place, dict[str, Words]] = {}
+        # The words of the rows of each script whose ids have the smallest hashes: the same rows in
+        # any order.
+        self.words = defaultdict[Place, dict[str, frozenset[str]]](dict)
 
     def add(self, dialogue: JsonObject) -> None:
         """Count a dialogue, as JSON, that plays in a world."""
         query = dialogue["query"]
         place = str(query["setting"]["hash"]), str(query["setting"].get("script", ""))
         self.rows[place] += 1
-        kept, name = self.words.setdefault(place, {}), _rank(query["id"])
+        kept, name = self.words[place], _rank(query["id"])
         if len(kept) < PER_SCRIPT or name < max(kept):
-            kept[name] = _words(dialogue["messages"])
-            self.words[place] = _first(kept)
+            talk = (m for m in dialogue["messages"] if m["role"] in ("user", "assistant"))
+            said = ((m.get("content") or "").lower() for m in talk)
+            kept[name] = frozenset(word for text in said for word in _WORD.findall(text))
+            if len(kept) > PER_SCRIPT:
+                del kept[max(kept)]
 
     def told(self) -> JsonObject:
         """By the hash of a world: the rows of its scripts, and how alike they are (`shared`: the
@@ -317,14 +318,13 @@ class PlayCounts:
         told: JsonObject = {}
         for hash in sorted({hash for hash, _ in self.rows}):
             places = sorted(place for place in self.rows if place[0] == hash)
-            written = (self.words[place] for place in places if place[1])
-            same = (pair for kept in written for pair in combinations(_in_order(kept), 2))
+            rows = {place: [w for _, w in sorted(self.words[place].items())] for place in places}
+            same = (pair for place in places if place[1] for pair in combinations(rows[place], 2))
             chosen = nsmallest(SCRIPTS, places, key=lambda place: _rank(place[1]))
-            firsts = (next(_in_order(self.words[place])) for place in chosen)
             told[hash] = {
                 "scripts": {script: self.rows[hash, script] for _, script in places},
                 "same": _alike(same),
-                "other": _alike(combinations(firsts, 2)),
+                "other": _alike(combinations([rows[place][0] for place in chosen], 2)),
             }
         return told
 
@@ -333,21 +333,7 @@ def _rank(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _first(kept: dict[str, Words]) -> dict[str, Words]:
-    return {name: kept[name] for name in islice(sorted(kept), PER_SCRIPT)}
-
-
-def _in_order(kept: dict[str, Words]) -> Iterator[frozenset[int]]:
-    return (frozenset(kept[name]) for name in sorted(kept))
-
-
-def _words(messages: Iterable[JsonObject]) -> Words:
-    """The words that user and assistant say."""
-    said = (m.get("content") or "" for m in messages if m["role"] in ("user", "assistant"))
-    return array("q", {hash(word) for text in said for word in _WORD.findall(text.lower())})
-
-
-def _alike(pairs: Iterable[tuple[frozenset[int], frozenset[int]]]) -> JsonObject:
+def _alike(pairs: Iterable[tuple[frozenset[str], frozenset[str]]]) -> JsonObject:
     shares = [len(a & b) / (len(a | b) or 1) for a, b in pairs]
     return {"pairs": len(shares), "shared": round(sum(shares), 3)}
 
