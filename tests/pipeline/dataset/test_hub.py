@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 from huggingface_hub import constants
+from support import toys
 from support.hub_server import TOKEN, Blob, Hub
 from support.tampered import fix
 from typer.testing import CliRunner
 
 from toolloom.cli import app
 from toolloom.pipeline.dataset import hub as pushing
+from toolloom.pipeline.dataset.configs import SAMPLES, SFT
+from toolloom.pipeline.store.parquet import VersionWriter
 from toolloom.pipeline.store.version import find_version
 from toolloom.schemas import PushError, StoreError
 
@@ -43,37 +46,19 @@ for config in ("sft", "samples"):
 """
 
 
-def sft_row(number: int) -> dict[str, Any]:
-    arguments = {"city": "Graz", "days": number, "exact": number % 2 == 0, "more": [1.5, None]}
-    call = {"type": "function", "function": {"name": "weather", "arguments": arguments}}
-    return {
-        "id": f"train-7-{number:06d}",
-        "messages": [
-            {"role": "user", "content": f"Rain in {number} days? – «ü»"},
-            {"role": "assistant", "tool_calls": [call]},
-        ],
-        "tools": [{"type": "function", "function": {"name": "weather"}}] * (number % 3),
-    }
-
-
 def make_version(outputs: Path, number: str, rows: int = 5, plots: int = 1) -> Path:
-    """A version as publishing lays it out, with as few columns as will do."""
-    from datasets import Dataset, Features, Json, List, Value
-
-    sft = Features({"id": Value("string"), "messages": List(Json()), "tools": List(Json())})
-    texts_only = Features({"id": Value("string"), "dialogue": Value("string")})
+    """A version of two splits in two configs, with some files beside them."""
     folder = outputs / "datasets" / "toy" / number
-    sizes = {"train": rows, "test_tool": 2}
-    made = {f"sft/{s}": (sft, [sft_row(i) for i in range(n)]) for s, n in sizes.items()}
-    texts = [{"id": row["id"], "dialogue": json.dumps(row)} for row in made["sft/train"][1]]
-    made["samples/train"] = (texts_only, texts)
     configs: dict[str, Any] = {"sft": {}, "samples": {}}
-    for name, (features, content) in made.items():
-        config, split = name.split("/")
-        path = folder / f"{name}-00000-of-00001.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Dataset.from_list(content, features=features).to_parquet(path)
-        configs[config][split] = {"files": {f"{config}/{path.name}": {}}}
+    with VersionWriter(folder) as tables:
+        for split, count in {"train": rows, "test_tool": 2}.items():
+            for place in range(count):
+                sample = toys.sample(toys.query(place)).model_dump(mode="json")
+                for config in (SFT, SAMPLES):
+                    tables.add(config, split, *map(config.encode, config.row.of(sample)))
+                    name = f"{config.name}/{split}-00000-of-00001.parquet"
+                    configs[config.name][split] = {"files": {name: {}}}
+        tables.finish()
     (folder / "README.md").write_text(CARD + f"Version {number}, {rows} rows.\n")
     (folder / "plots").mkdir()
     for plot in range(plots):
@@ -148,7 +133,7 @@ def test_a_first_push_is_one_commit_with_all_files_and_a_tag(hub: Hub, tmp_path:
     assert repo.titles == ["initial commit", "toy/1.0.0"]
     assert repo.contents() == repo.contents("1.0.0") == contents(folder)
     counts = hub.counts()
-    assert counts["upload"] == counts["verify"] == 3
+    assert counts["upload"] == counts["verify"] == 4
     assert counts["commit"] == counts["tag"] == counts["create"] == 1
     assert "(private), tag 1.0.0" in printed
     assert 'load_dataset("me/toy", "sft", split="train", revision="1.0.0")' in printed
@@ -211,7 +196,7 @@ def test_a_tag_with_other_content_is_an_error(hub: Hub, tmp_path: Path) -> None:
 def test_each_version_is_one_commit_that_replaces_the_head(hub: Hub, tmp_path: Path) -> None:
     """What only another version has is deleted; what did not change is not sent."""
     newer, older = make_version(tmp_path, "1.1.0", rows=9), make_version(tmp_path, "1.0.0", plots=3)
-    for version, sent in (("1.1.0", 3), ("1.0.0", 2)):
+    for version, sent in (("1.1.0", 4), ("1.0.0", 2)):
         assert push(hub, tmp_path, version=version)[0] == 0
         assert hub.counts()["upload"] == sent  # the split test_tool is the same
     repo = hub.repos["me/toy"]
