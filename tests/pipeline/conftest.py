@@ -1,13 +1,14 @@
-"""What the tests of pushes to the Hub and of verifying share."""
+"""What tests of versions share: the Hub, a played dataset, and one that is to grow."""
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support import tampered
+from support import growing_dataset, tampered
 from support.hub_server import Hub
 
 
@@ -40,3 +41,15 @@ def grown(built_once: Callable[..., Path]) -> Path:
 def in_a_world(built_once: Callable[..., Path]) -> Path:
     """A small version of dialogues in a world, and the one it grew to."""
     return built_once("worlds", tampered.play_in_a_world)
+
+
+@pytest.fixture
+def begun(built_once: Callable[..., Path], tmp_path: Path) -> Path:
+    """A folder of its own with the run and the version toy/1.0.0 of the dataset that grows."""
+
+    def build(folder: Path) -> None:
+        asyncio.run(growing_dataset.make(folder, growing_dataset.recipe()))
+
+    return Path(
+        shutil.copytree(built_once("growing", build), tmp_path, symlinks=True, dirs_exist_ok=True)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ from toolloom.pipeline.dataset.diff import compare
 from toolloom.pipeline.growth import plan_extension, plan_growth, plan_regeneration
 from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.run_folder import RunFolder
-from toolloom.pipeline.store.version import versions
+from toolloom.pipeline.store.version import find_version, versions
 from toolloom.schemas import (
     EndpointDown,
     Need,
@@ -89,12 +90,11 @@ async def test_a_growth_asks_only_for_its_own_queries(tmp_path: Path) -> None:
     assert first.manifest["apis"] == second.manifest["apis"] == third.manifest["apis"]
 
 
-async def test_a_growth_that_was_stopped_goes_on(tmp_path: Path) -> None:
+async def test_a_growth_that_was_stopped_goes_on(begun: Path) -> None:
     """It is planned again as it was, nothing that is on the disk is worked on twice, and it ends
     with the bytes of one that was never stopped."""
-    broken, unbroken, asked = tmp_path / "broken", tmp_path / "unbroken", list[str]()
-    for outputs in (broken, unbroken):
-        await grow(outputs)
+    broken, unbroken, asked = begun, begun.with_name("unbroken"), list[str]()
+    shutil.copytree(broken, unbroken, symlinks=True)
     plans = []
     for after in (9, 13):
         maker = Maker(dies_after=after)
@@ -108,18 +108,17 @@ async def test_a_growth_that_was_stopped_goes_on(tmp_path: Path) -> None:
     assert len({(each.path / "SHA256SUMS").read_bytes() for each in made}) == 1
 
 
-async def test_a_growth_that_was_not_published_is_published(tmp_path: Path) -> None:
+async def test_a_growth_that_was_not_published_is_published(begun: Path) -> None:
     """Killed after its last stage it is planned once more; published, the next one follows."""
-    await grow(tmp_path)
-    planned = plan_growth(tmp_path, recipe())
-    made = await make(tmp_path, planned)
+    planned = plan_growth(begun, recipe())
+    made = await make(begun, planned)
     assert made.published
-    made.published.path.rename(tmp_path / "away")
-    assert plan_growth(tmp_path, recipe()) == planned
+    made.published.path.rename(begun / "away")
+    assert plan_growth(begun, recipe()) == planned
     maker = Maker()
-    assert (await grow(tmp_path, maker)).number == "1.1.0"
+    assert (await grow(begun, maker)).number == "1.1.0"
     assert maker.asked == []
-    assert plan_growth(tmp_path, recipe()).seed == planned.seed + 1
+    assert plan_growth(begun, recipe()).seed == planned.seed + 1
 
 
 async def test_nothing_accepted_makes_no_version(tmp_path: Path) -> None:
@@ -138,9 +137,9 @@ async def test_nothing_accepted_makes_no_version(tmp_path: Path) -> None:
     assert [v.number for v in versions(tmp_path / "datasets" / "toy")] == ["1.0.0"]
 
 
-async def test_a_recipe_may_change_between_growths(tmp_path: Path) -> None:
+async def test_a_recipe_may_change_between_growths(begun: Path) -> None:
     """Its queries and models count; the APIs and the plan of splits stay those of the version."""
-    first = await grow(tmp_path)
+    first = find_version(begun, "toy")
     changed = recipe(
         splits={"train": 1},
         apis={"domains": 9},
@@ -149,36 +148,34 @@ async def test_a_recipe_may_change_between_growths(tmp_path: Path) -> None:
         extend={"version": "toy/0.1.0", "content": "x"},
         expand={"rows": 80, "splits": ["train", "validation"]},
     )
-    planned = plan_growth(tmp_path, changed)
+    planned = plan_growth(begun, changed)
     assert planned.regenerate == Regeneration(
         version=first.label, content=first.manifest["content"], split=Split.TRAIN, keep=True
     )
     assert (planned.seed, planned.extend, planned.model.model) == (1, None, "other")
     assert planned.splits == recipe().splits
     assert planned.expand and planned.expand.rows == 69  # 0.6 of 0.7 parts, by the version's plan
-    second = (await make(tmp_path, planned)).published
+    second = (await make(begun, planned)).published
     assert second and second.number == "1.1.0"
     assert second.manifest["plan"] == first.manifest["plan"]
     assert second.manifest["apis"] == first.manifest["apis"]
 
 
-async def test_a_seed_is_used_once_for_a_split(tmp_path: Path) -> None:
+async def test_a_seed_is_used_once_for_a_split(begun: Path) -> None:
     """The next one is after the highest; one that was used is refused."""
-    await grow(tmp_path)
-    made = await make(tmp_path, plan_regeneration(tmp_path, "toy", "train", keep=True, seed=6))
-    assert plan_growth(tmp_path, recipe()).seed == 7
+    made = await make(begun, plan_regeneration(begun, "toy", "train", keep=True, seed=6))
+    assert plan_growth(begun, recipe()).seed == 7
     assert made.published and made.published.number == "1.1.0"
     with pytest.raises(RecipeError, match=r"seed 0: .* toy/1.1.0 were drawn with it already"):
-        plan_regeneration(tmp_path, "toy", "train", keep=True, seed=0)
+        plan_regeneration(begun, "toy", "train", keep=True, seed=0)
 
 
-async def test_a_test_that_grows_is_a_new_major_version(tmp_path: Path) -> None:
+async def test_a_test_that_grows_is_a_new_major_version(begun: Path) -> None:
     """Figures of it can no longer be compared; then the first way is open again."""
-    await grow(tmp_path)
-    made = (await make(tmp_path, plan_growth(tmp_path, recipe(), "test_tool"))).published
+    made = (await make(begun, plan_growth(begun, recipe(), "test_tool"))).published
     assert made and made.number == "2.0.0"
     assert faults(made) == []
-    assert (await grow(tmp_path)).number == "2.1.0"
+    assert (await grow(begun)).number == "2.1.0"
 
 
 async def test_a_grown_split_can_be_made_anew(tmp_path: Path) -> None:

@@ -171,11 +171,6 @@ def alike(one: JsonObject, other: JsonObject) -> float:
     return jaccard(*(call_parts(each) for each in (one, other)))
 
 
-def test_short_texts_have_one_part() -> None:
-    """A text of up to five letters is compared as a whole, an empty one too."""
-    assert [len(text_parts(text)) for text in ("", "hi", "hello", "hello!")] == [1, 1, 1, 2]
-
-
 def test_calls_are_what_they_say() -> None:
     """The order of calls and arguments and the way of writing a value say nothing."""
     one, two = call(city="Rome", days=2), call(city="Bern", days=3)

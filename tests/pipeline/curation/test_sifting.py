@@ -11,12 +11,11 @@ from support import toys
 
 from toolloom.pipeline.dataset.run_report import contamination, count
 from toolloom.pipeline.estimate import estimate
-from toolloom.pipeline.progress import Progress
-from toolloom.pipeline.run import preview, run, segments, shards_in_flight
+from toolloom.pipeline.run import preview, run
 from toolloom.pipeline.stage import Sifted, Stage, StageInput, planned_stage
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.files import record_line
-from toolloom.pipeline.store.run_folder import RunFolder, StageMark
+from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.schemas import Recipe, RecipeError, Rejected, Sample
 
 SIFTS = tuple(stage for stage in STAGES if stage.sift and not stage.beside)
@@ -27,20 +26,6 @@ PLAN = {"near": 1, "same_calls": 1}
 
 def folder_of(outputs: Path, recipe: Recipe) -> RunFolder:
     return RunFolder(outputs / "runs" / recipe.run_id)
-
-
-def test_the_stages_after_tested() -> None:
-    """Duplicates first, then benchmarks, then balance; none asks an agent. Each begins when all
-    before it is there."""
-    assert [(s.name, s.agent) for s in STAGES[5:] if not s.beside] == [
-        ("tested", "tester"),
-        ("deduplicated", ""),
-        ("decontaminated", ""),
-        ("balanced", ""),
-    ]
-    assert shards_in_flight(toys.recipe(), SIFTS) == 2
-    legs = [[stage.name for stage in leg] for leg in segments(CURATED, lambda stage: False)]
-    assert legs[1:] == [["queries", "tested"], *([stage.name] for stage in SIFTS)]
 
 
 async def test_a_run_curates_its_rows(tmp_path: Path) -> None:
@@ -109,17 +94,6 @@ async def test_previews_and_forecasts_have_the_stages(tmp_path: Path) -> None:
         tested.accepted,
     )
     assert told.unseen == ()
-
-
-def test_what_asks_no_model_holds_up_no_forecast() -> None:
-    """The time that is left counts requests; a stage that sifts needs none."""
-    watch = Progress()
-    watch.planned(toys.recipe(), CURATED)
-    assert [stage.requests_left() for stage in watch.figures()][-3:] == [0, 0, 0]
-    mark = StageMark(accepted=3, rejected=1, shards=(), accepted_sha256="", rejected_sha256="")
-    watch.shard_done("deduplicated", 0, mark, 4, fresh=True)
-    watch.stage_done("deduplicated", mark)
-    assert watch.stages["deduplicated"].done == 4
 
 
 async def test_a_run_under_way_shows_what_is_tested(tmp_path: Path) -> None:

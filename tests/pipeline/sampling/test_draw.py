@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,12 @@ from support import toys
 
 from toolloom.pipeline.sampling.draw import (
     FITS,
-    ApiRotation,
     check_executed,
     draw_needs,
     executed_by,
     shares,
 )
-from toolloom.pipeline.sampling.groups import Group, scattered
+from toolloom.pipeline.sampling.groups import Group
 from toolloom.schemas import (
     Ability,
     Api,
@@ -172,12 +170,6 @@ def test_levels_get_their_shares() -> None:
             assert (one.tool == other.tool) == (need.level is Level.SINGLE_TOOL)
             assert need.level is not Level.CATEGORY or one.category == other.category
             assert need.level is not Level.COLLECTION or {*one.collections} & {*other.collections}
-
-
-def test_what_takes_one_api_is_of_a_single_tool() -> None:
-    """There is no choice to record."""
-    needs = draw(groups(), scenarios={"single": 1, "clarification": 1})
-    assert levels(needs) == {Level.SINGLE_TOOL: 84}
 
 
 def test_levels_that_are_not_there_give_their_weight_away() -> None:
@@ -373,37 +365,3 @@ def test_a_source_that_executes_nothing_is_told() -> None:
     spec = {"path": "weather.json", "execute": ["current"]}
     with pytest.raises(ToolloomError, match=r"weather\.json: `execute` names current, of which"):
         check_executed(toys.recipe(apis={"sources": [server, spec]}), [api])
-
-
-@given(st.integers(0, 60), st.integers())
-def test_all_numbers_come_once(count: int, seed: int) -> None:
-    """In an order that the seed decides."""
-    assert sorted(scattered(count, random.Random(seed))) == list(range(count))
-    assert [*scattered(count, random.Random(seed))] == [*scattered(count, random.Random(seed))]
-
-
-def test_the_first_few_of_many_cost_little() -> None:
-    """Nothing is made for the numbers that are not taken."""
-    numbers = scattered(10**12, random.Random(0))
-    assert len({next(numbers) for _ in range(100)}) == 100
-
-
-def test_orders_are_equally_likely() -> None:
-    """None of the six orders of three numbers is preferred."""
-    rng = random.Random(0)
-    found = Counter(tuple(scattered(3, rng)) for _ in range(6000))
-    assert len(found) == 6
-    assert max(found.values()) < 1150
-
-
-def test_partners_that_were_least_often_there_come_first() -> None:
-    """Whichever of the two came first, and at whatever level."""
-    group = Group([toys.api(name=name) for name in "abcd"])
-    pool = ApiRotation(group, random.Random(0))
-    a, b, c, d = group.apis
-    rng = random.Random(1)
-    for other, times in ((b, 2), (c, 1)):
-        for _ in range(times):
-            pool.took([other, a])
-    kind = (Scenario.PARALLEL, Ability.CALL, Level.SINGLE_TOOL)
-    assert [pair[1] for pair, _ in pool.combinations(a, *kind, rng)] == [d, c, b]
