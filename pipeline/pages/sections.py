@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,19 +18,11 @@ from toolloom.pipeline.render.section import (
 from toolloom.schemas import Split
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.dataset.complexity import Complexity
-    from toolloom.pipeline.dataset.complexity import ComplexityReport as ComplexityReport
+    from toolloom.pipeline.dataset.complexity import ComplexityReport
     from toolloom.pipeline.dataset.diff import Diff
-    from toolloom.pipeline.dataset.exporting import ExportReport as ExportReport
-    from toolloom.pipeline.dataset.run_report import (
-        Counts,
-        StageCount,
-        Summary,
-        Tally,
-        TemplateCoverage,
-    )
-    from toolloom.pipeline.dataset.verify import VerifyReport as VerifyReport
-    from toolloom.pipeline.dataset.verify import VersionFault
+    from toolloom.pipeline.dataset.exporting import ExportReport
+    from toolloom.pipeline.dataset.run_report import Counts, Summary, TemplateCoverage
+    from toolloom.pipeline.dataset.verify import VerifyReport
     from toolloom.pipeline.store.version import Version
     from toolloom.schemas import JsonObject, Usage
 
@@ -42,6 +34,7 @@ FIGURES = {
     "calls": "calls",
     "reasons": "rejected because",
 }
+ALIKE = ("alike in one", "alike in two")  # of two rows of one script, and of two scripts
 ADDED = (("samples", "rows"), ("instructions", "instructions"))
 
 
@@ -59,21 +52,23 @@ def summary_sections(summary: Summary) -> list[Section]:
 
 def counts_sections(counts: Counts, title: str = "") -> list[Section]:
     """The tables of a run's counts, and a sentence."""
-    stages = [(_stage(s), s.accepted, s.rejected) for s in counts.stages]
+    stages = []
+    for stage in counts.stages:
+        state = "" if stage.finished else " (not finished)"
+        name = stage.name + (" (published)" if stage.given else state)
+        stages.append((name, stage.accepted, stage.rejected))
     reasons = [(s.name, why, n) for s in counts.stages for why, n in s.reasons.items()]
     sections = [Section(title, ("stage", "accepted", "rejected"), stages)]
     if reasons:
         sections.append(Section(head=("stage", "rejected because", "records"), rows=reasons))
     kinds = {"ability": counts.abilities, "scenario": counts.scenarios, "level": counts.levels}
-    sections += [_tallies(kind, tallies) for kind, tallies in kinds.items() if tallies]
+    for kind, tallies in kinds.items():
+        rows = [(value, tally.accepted, tally.rejected) for value, tally in tallies.items()]
+        sections += [Section(head=(kind, "accepted", "rejected"), rows=rows)] if rows else []
     if coverage := counts.coverage:
-        rows = [
-            (f"APIs of the pool's {coverage.pool:,}", coverage.drawn, coverage.accepted),
-            *(
-                (f"combinations: {level}", known.drawn, known.accepted)
-                for level, known in coverage.combinations.items()
-            ),
-        ]
+        rows = [(f"APIs of the pool's {coverage.pool:,}", coverage.drawn, coverage.accepted)]
+        for level, known in coverage.combinations.items():
+            rows.append((f"combinations: {level}", known.drawn, known.accepted))
         sections.append(Section(head=("different", "drawn", "accepted"), rows=rows))
     asked = [(s.name, s.agent, s.use) for s in counts.stages if not (s.sifts or s.given)]
     sections.append(_use_section([*asked, ("in all", "", counts.use)], counts.priced))
@@ -92,17 +87,6 @@ def counts_sections(counts: Counts, title: str = "") -> list[Section]:
     if counts.cost_of_one is not None:
         words += f" {dollars(counts.cost_of_one)} for each (API-Bank's agents: ${API_BANK:g})."
     return [*sections, Section(note=words.lstrip() + lacking(counts))]
-
-
-def _stage(stage: StageCount) -> str:
-    if stage.given:
-        return f"{stage.name} (published)"
-    return stage.name if stage.finished else f"{stage.name} (not finished)"
-
-
-def _tallies(kind: str, tallies: dict[str, Tally]) -> Section:
-    rows = [(value, tally.accepted, tally.rejected) for value, tally in tallies.items()]
-    return Section(head=(kind, "accepted", "rejected"), rows=rows)
 
 
 def _use_section(rows: Iterable[tuple[str, str, Usage]], priced: bool) -> Section:
@@ -181,7 +165,7 @@ def version_sections(version: Version) -> list[Section]:
 
 def worlds_sections(manifest: JsonObject) -> list[Section]:
     """What came of the scripts of worlds; nothing of a version without any."""
-    head = ("world", "rows", "scripts with rows", "without", "rows a script", "most", *_ALIKE)
+    head = ("world", "rows", "scripts with rows", "without", "rows a script", "most", *ALIKE)
     rows: list[tuple[str | int, ...]] = []
     for world in worlds_told(manifest):
         counts = (world.rows, len(world.scripts), len(world.dry), f"{world.median:g}", world.most)
@@ -191,78 +175,51 @@ def worlds_sections(manifest: JsonObject) -> list[Section]:
     return [Section(head=head, rows=rows, note=note)] if rows else []
 
 
-_ALIKE = ("alike in one", "alike in two")
-
-
 def versions_section(versions: Sequence[Version], latest: str) -> Section:
     """A line for each version."""
-    splits = [s for s in Split if any(_rows(version, s) for version in versions)]
-    also = ["instructions"] if any(map(_instructions, versions)) else []
-    rows = [
-        (
-            version.number + (" (latest)" if version.number == latest else ""),
-            (version.told("parent") or {}).get("version", ""),
-            _made_by(version),
-            *(_rows(version, split) for split in splits),
-            *(_instructions(version) for _ in also),
-            sum(split["rejected"] for split in version.told("splits").values()),
-            _cost(version),
-        )
+    tables = [version.told("splits") for version in versions]
+    words = [
+        sum(t["rows"] for t in version.told("configs").get("instructions", {}).values())
         for version in versions
     ]
-    return Section(
-        head=("version", "from", "made by", *splits, *also, "rejected", "cost"), rows=rows
-    )
-
-
-def _rows(version: Version, split: str) -> int:
-    return int(version.told("splits").get(split, {}).get("rows", 0))
-
-
-def _instructions(version: Version) -> int:
-    tables = version.manifest["configs"].get("instructions", {})
-    return sum(table.get("rows", 0) for table in tables.values())
-
-
-def _last_run(version: Version) -> tuple[str, JsonObject]:
-    """The run that made what is new in a version."""
-    split, runs = version.told("regenerated"), version.told("runs")
-    extended = version.manifest.get("extended")
-    name = version.told("splits")[split]["runs"][-1] if split else next(iter(runs))
-    name = extended["run"] if extended else name
-    return name, runs[name]
-
-
-def _made_by(version: Version) -> str:
-    split, (name, run) = version.told("regenerated"), _last_run(version)
-    wanted = run["recipe"].get("regenerate") or {}
-    if extended := version.manifest.get("extended"):
-        grown = f"{wanted['split']} grown: " if wanted.get("keep") else ""
-        counts = ((sum(extended["rows"].get(config, {}).values()), what) for config, what in ADDED)
-        more = ", ".join(f"{count:,} {what}" for count, what in counts if count)
-        return f"{grown}{more} more, {name}"
-    return f"{split} anew, {name}" if split else name
-
-
-def _cost(version: Version) -> str:
-    """What was paid for what is new in a version, where there are prices."""
-    counts = _last_run(version)[1]["counts"]
-    return dollars(counts["use"]["cost"]) if counts["priced"] else ""
+    splits = [s for s in Split if any(s in table and table[s]["rows"] for table in tables)]
+    rows = []
+    for version, table, count in zip(versions, tables, words, strict=True):
+        split, extended = version.manifest.get("regenerated"), version.manifest.get("extended")
+        runs = version.told("runs")
+        name = table[split]["runs"][-1] if split else next(iter(runs))
+        name = extended["run"] if extended else name  # made what is new in the version
+        counts, made_by = runs[name]["counts"], f"{split} anew, {name}" if split else name
+        if extended:
+            wanted = runs[name]["recipe"].get("regenerate") or {}
+            grown = f"{wanted['split']} grown: " if wanted.get("keep") else ""
+            new = ((sum(extended["rows"].get(config, {}).values()), what) for config, what in ADDED)
+            made_by = f"{grown}{', '.join(f'{n:,} {what}' for n, what in new if n)} more, {name}"
+        rows.append(
+            (
+                version.number + (" (latest)" if version.number == latest else ""),
+                (version.told("parent") or {}).get("version", ""),
+                made_by,
+                *(table.get(split, {}).get("rows", 0) for split in splits),
+                *([count] if any(words) else []),
+                sum(split["rejected"] for split in table.values()),
+                dollars(counts["use"]["cost"]) if counts["priced"] else "",
+            )
+        )
+    also = ["instructions"] if any(words) else []
+    head = ("version", "from", "made by", *splits, *also, "rejected", "cost")
+    return Section(head=head, rows=rows)
 
 
 def diff_sections(diff: Diff) -> list[Section]:
     """Tables of rows and figures; the examples are dialogues, and are shown as such."""
     from toolloom.pipeline.dataset.diff import summed
 
-    rows = [(r.split, *(getattr(r, kind) for kind in KINDS)) for r in diff.rows]
-    sections = [
-        Section(note=f"From {diff.before} to {diff.after}"),
-        Section(head=("split", *KINDS), rows=rows),
-    ]
-    if diff.instructions:
-        kinds = [kind for kind in KINDS if kind != "renamed"]
-        rows = [(r.split, *(getattr(r, kind) for kind in kinds)) for r in diff.instructions]
-        sections.append(Section(head=("instructions", *kinds), rows=rows))
+    sections = [Section(note=f"From {diff.before} to {diff.after}")]
+    for title, table in (("split", diff.rows), ("instructions", diff.instructions)):
+        kinds = [kind for kind in KINDS if (title, kind) != ("instructions", "renamed")]
+        rows = [(r.split, *(getattr(r, kind) for kind in kinds)) for r in table]
+        sections += [Section(head=(title, *kinds), rows=rows)] if rows or title == "split" else []
     for name, title in FIGURES.items():
         moved = [
             (value, before, after, f"{after - before:+,}" if after != before else "=")
@@ -287,7 +244,11 @@ def verify_sections(report: VerifyReport) -> list[Section]:
     notes = "\n".join(f"Note: {note}" for note in report.notes)
     sections = [Section(f"{report.version} in {report.path}", ("verified", ""), done, notes)]
     for kind, count in report.counts.items():
-        faults = [_fault(fault) for fault in report.faults if fault.kind is kind]
+        faults = []
+        for fault in report.faults:
+            if fault.kind is kind:
+                where = fault.file if fault.row is None else f"{fault.file}, {fault.row}"
+                faults.append(" ".join(f"{where}: {fault.detail}".split()))
         items = first_lines(faults)
         if count > len(items):
             items[10:] = [f"… and {count - 10:,} more (--json FILE has the first {len(faults)})"]
@@ -299,47 +260,30 @@ def verify_sections(report: VerifyReport) -> list[Section]:
     return [*sections, Section(note=words)]
 
 
-def _fault(fault: VersionFault) -> str:
-    where = fault.file if fault.row is None else f"{fault.file}, {fault.row}"
-    return " ".join(f"{where}: {fault.detail}".split())
-
-
 def complexity_sections(report: ComplexityReport) -> list[Section]:
-    """One split in full, or a line for each."""
-    figures = report.figures
-    kind = "demonstrations" if figures[0].demonstrations else "samples"
+    """A line for each split; of one alone also its farthest combinations."""
+    figures, one = report.figures, report.figures[0]
+    kind = "demonstrations" if one.demonstrations else "samples"
     title = (
-        f"{report.dataset}: calls against {figures[0].shown:,} {kind} of {figures[0].examples}, "
-        f"|D| = {figures[0].apis:,} APIs"
+        f"{report.dataset}: calls against {one.shown:,} {kind} of {one.examples} "
+        f"({counted(one.example_combinations, 'combination')}), |D| = {one.apis:,} APIs"
     )
-    whole = len(figures) == 1
-    sections = [*(_whole_split if whole else _all_splits)(title, figures)]
-    idle = sum(one.idle_tests for one in figures)
-    if figures[0].examples not in {one.test for one in figures}:
-        idle += figures[0].idle_examples
-    if idle:
-        sections.append(Section(note=f"Left out, as they call no API: {counted(idle, 'sample')}."))
-    if report.uncovered:
-        number = len(report.uncovered)
-        words = f"Called by no sample of {figures[0].examples}, {number:,} in all:"
-        items = first_lines(report.uncovered, " (--json FILE has all)")
-        sections.append(Section(note=words, items=items))
-    return sections
-
-
-def _whole_split(title: str, figures: Sequence[Complexity]) -> Iterator[Section]:
-    [one] = figures
+    head = ("split", "S", "r-F1", "|T|", "combinations", "seen", "samples seen")
     rows = [
-        ("complexity score S", f"{one.score:.4f}"),
-        ("reversed F1", f"{one.reversed_f1:.2f}"),
-        ("tests T", f"{one.tests:,} samples, {one.test_combinations:,} combinations"),
-        ("examples X", f"{one.shown:,} samples, {one.example_combinations:,} combinations"),
-        ("combinations that examples have", percent(one.seen)),
-        ("samples with such a combination", percent(one.seen_samples)),
+        (
+            each.test,
+            f"{each.score:.4f}",
+            f"{each.reversed_f1:.2f}",
+            each.tests,
+            each.test_combinations,
+            percent(each.seen),
+            percent(each.seen_samples),
+        )
+        for each in figures
     ]
-    yield Section(title, (one.test, ""), rows)
-    if one.hardest:
-        head = ("distance", "samples", "calls", "nearest example", "which lacks")
+    sections = [Section(title, head, rows)]
+    if one.hardest and len(figures) == 1:
+        farthest = ("distance", "samples", "calls", "nearest example", "which lacks")
         hardest = [
             (
                 f"{far.distance:.2f}",
@@ -350,29 +294,22 @@ def _whole_split(title: str, figures: Sequence[Complexity]) -> Iterator[Section]
             )
             for far in one.hardest
         ]
-        yield Section("The farthest combinations", head, hardest)
-
-
-def _all_splits(title: str, figures: Sequence[Complexity]) -> Iterator[Section]:
-    head = ("split", "S", "r-F1", "|T|", "combinations", "seen", "samples seen")
-    rows = [
-        (
-            one.test,
-            f"{one.score:.4f}",
-            f"{one.reversed_f1:.2f}",
-            one.tests,
-            one.test_combinations,
-            percent(one.seen),
-            percent(one.seen_samples),
+        sections.append(Section("The farthest combinations", farthest, hardest))
+    if any(each.test == each.examples for each in figures):
+        note = (
+            "A split against itself is the floor: ln 2 for each call of a sample, all of them kept."
         )
-        for one in figures
-    ]
-    yield Section(title, head, rows)
-    if any(one.test == one.examples for one in figures):
-        yield Section(
-            note="A split against itself is the floor: ln 2 for each call of a sample, all of "
-            "them kept."
-        )
+        sections.append(Section(note=note))
+    idle = sum(each.idle_tests for each in figures)
+    if one.examples not in {each.test for each in figures}:
+        idle += one.idle_examples
+    if idle:
+        sections.append(Section(note=f"Left out, as they call no API: {counted(idle, 'sample')}."))
+    if report.uncovered:
+        note = f"Called by no sample of {one.examples}, {len(report.uncovered):,} in all:"
+        items = first_lines(report.uncovered, " (--json FILE has all)")
+        sections.append(Section(note=note, items=items))
+    return sections
 
 
 def export_sections(report: ExportReport) -> list[Section]:
