@@ -27,7 +27,6 @@ from typer.core import TyperGroup
 
 from toolloom.cli import (
     apis,
-    author,
     cache,
     datasets,
     expand,
@@ -144,7 +143,6 @@ for panel, commands in PANELS.items():
         app.command(rich_help_panel=panel)(command)
 for name, group, panel in GROUPS:
     app.add_typer(group, name=name, rich_help_panel=panel)
-world.app.command()(author.write)
 
 
 def main() -> None:

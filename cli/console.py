@@ -9,9 +9,8 @@ import logging
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import typer
 
@@ -37,6 +36,7 @@ def _local(folder: str | Path) -> Path:
 NOTHING_ACCEPTED, FOUND, MISTAKE, BUG = 1, 1, 2, 1
 HERE = Path("outputs")
 NAMED = 30  # names that a hint lists
+Level: TypeAlias = Literal["debug", "info", "warning"]
 Outputs = Annotated[
     Path,
     typer.Option(
@@ -109,12 +109,6 @@ def complain(message: str, event: str = "error") -> None:
     tell(visible(SECRETS.hide(message)), event)
 
 
-class LevelOption(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-
-
 def as_json(record: logging.LogRecord) -> str:
     """One object: time, level, event and message first."""
     facts = dict(getattr(record, "facts", {}))
@@ -152,15 +146,13 @@ def _hidden(value: Any) -> Any:
     return SECRETS.hide(str(value))
 
 
-def start_log(
-    console: Console, level: LevelOption | None, *, json_lines: bool, recipe: Recipe
-) -> None:
+def start_log(console: Console, level: Level | None, *, json_lines: bool, recipe: Recipe) -> None:
     """Send log records to standard error, until `close_log`.
 
     Without a level people see warnings, and programs what the run does.
     """
     SECRETS.learn(keys_of(recipe))
-    chosen = level or (LevelOption.INFO if json_lines else LevelOption.WARNING)
+    chosen = level or ("info" if json_lines else "warning")
     Outlet(console, chosen, json_lines).begin()
 
 
@@ -169,7 +161,7 @@ class Outlet(logging.Handler):
 
     opened: ClassVar[Outlet | None] = None
 
-    def __init__(self, console: Console, chosen: LevelOption, json_lines: bool) -> None:
+    def __init__(self, console: Console, chosen: Level, json_lines: bool) -> None:
         super().__init__()
         root = logging.getLogger()
         self.json_lines = json_lines
@@ -190,7 +182,7 @@ class Outlet(logging.Handler):
     def begin(self) -> None:
         """Also once more, after a library has set up handlers of its own."""
         # Of other libraries only warnings: some tell of every request at INFO.
-        others = logging.DEBUG if self._chosen is LevelOption.DEBUG else logging.WARNING
+        others = logging.DEBUG if self._chosen == "debug" else logging.WARNING
         self._set([self], others, self._chosen.upper(), self.json_lines)
         Outlet.opened = self
 

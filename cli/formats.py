@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,24 +15,13 @@ if TYPE_CHECKING:
     from toolloom.pipeline.formats.audit import AuditReport
 
 
-class TrainerForm(StrEnum):
-    OBJECT = "object"
-    STRING = "string"
-
-
-FORMS: dict[TrainerForm | None, Literal["object", "string"]] = {
-    TrainerForm.OBJECT: "object",
-    TrainerForm.STRING: "string",
-}
-
-
 def export(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="A dataset, `name/1.0.0`, or a version's path.")
     ],
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help="The trainer's form.")],
     arguments: Annotated[
-        TrainerForm | None,
+        Literal["object", "string"] | None,
         typer.Option(help="Arguments of calls as objects or as text, where there is a choice."),
     ] = None,
     split: Annotated[
@@ -68,7 +56,7 @@ def export(
     known("--format", format_, NAMES)
     version = find_version(outputs, name)
     place = into or outputs / "exports" / version.name / version.number / format_
-    report = write(version, format_named(format_), place, FORMS.get(arguments), split, shots)
+    report = write(version, format_named(format_), place, arguments, split, shots)
     say(export_sections(report), "")
     say(
         f"{version.label} as {format_}: {report.held:,} of {report.samples:,} samples "

@@ -9,11 +9,10 @@ import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -22,7 +21,7 @@ from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import (
     HERE,
     NOTHING_ACCEPTED,
-    LevelOption,
+    Level,
     Outputs,
     complain,
     console_on,
@@ -37,13 +36,6 @@ if TYPE_CHECKING:
     from toolloom.pipeline.run import Made
     from toolloom.pipeline.store.run_folder import RunFolder
     from toolloom.schemas import JsonObject, Recipe
-
-
-class EngineOption(StrEnum):
-    PREFECT = "prefect"
-    LOCAL = "local"
-    DASK = "dask"
-    RAY = "ray"
 
 
 RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe, a YAML file.")]
@@ -63,7 +55,7 @@ class RunOptions:
 
     outputs: Outputs = HERE
     engine: Annotated[
-        EngineOption | None,
+        Literal["prefect", "local", "dask", "ray"] | None,
         typer.Option(
             help="`local` runs in this process, `prefect` records the run in Prefect as well, "
             "`dask` and `ray` have a cluster work on it. Without it: `prefect` if a Prefect "
@@ -85,15 +77,13 @@ class RunOptions:
         ),
     ] = False
     log_level: Annotated[
-        LevelOption | None,
+        Level | None,
         typer.Option(help="Lowest level that is logged: `warning`, or `info` with --log-json."),
     ] = None
 
     @property
     def chosen_engine(self) -> str:
-        if self.engine:
-            return self.engine.value
-        return "prefect" if server_is_configured() else "local"
+        return self.engine or ("prefect" if server_is_configured() else "local")
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -179,7 +169,7 @@ def preview(
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Progress and log as JSON on stderr.")
     ] = False,
-    log_level: Annotated[LevelOption | None, typer.Option(help="Least of what is logged.")] = None,
+    log_level: Annotated[Level | None, typer.Option(help="Least of what is logged.")] = None,
 ) -> None:
     """Make a few rows and print them, with what was rejected on the way. Keeps nothing.
 
@@ -251,7 +241,7 @@ def run(recipe: RecipePath, options: RunOptions, seed: Seed = None) -> None:
     end(carry_out(chosen, message, options, recipe=str(recipe.resolve()), seed=seed), options)
 
 
-def watched(recipe: Recipe, log_json: bool, log_level: LevelOption | None) -> Progress:
+def watched(recipe: Recipe, log_json: bool, log_level: Level | None) -> Progress:
     """The run's progress, with its log beside it."""
     from toolloom.pipeline.pages.screen import LogProgress, Screen
 

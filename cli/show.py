@@ -165,8 +165,7 @@ def notebook(
 
     Example: `toolloom notebook quickstart`
     """
-    from toolloom.pipeline.pages.inspection import newest_dataset
-    from toolloom.pipeline.pages.notebooks import copy_notebook, write_settings
+    from toolloom.pipeline.pages.inspection import copy_notebook, newest_dataset
     from toolloom.pipeline.store.version import find_version
     from toolloom.schemas import ToolloomError
 
@@ -182,12 +181,10 @@ def notebook(
     else:
         opens, asked = version.label, str(version.path.resolve())  # it may lie anywhere
     path, is_new = copy_notebook(outputs)
-    settings = [str(write_settings(outputs).resolve()), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     environment = {
         **os.environ,
         "TOOLLOOM_OUTPUTS": str(outputs.resolve()),
         "TOOLLOOM_DATASET": asked,
-        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, settings)),
     }
     # JupyterLab for this machine alone, that asks nobody and nothing on the network.
     chosen = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from toolloom.cli.console import FOUND, complain, say
+from toolloom.cli.console import FOUND, HERE, NOTHING_ACCEPTED, Outputs, complain, say
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -161,7 +162,8 @@ def proof(
     scripts = load_scripts(file, machine)
     dry, broken = [], []
     for script, rows in zip(scripts, proofs(scripts, machine, seed, states), strict=True):
-        say(f"# {_title(script)}")
+        by = f", written by {script.written}" if script.written else ""
+        say(f"# {script.name} ({script.voice or 'any voice'}{by})")
         for row in rows:
             say(as_text(row) + "\n")
             policies = broken_policies(machine, row.start, row.now, acts(row))
@@ -192,10 +194,98 @@ def serve(file: WorldFile, seed: SeedOf = 0) -> None:
     asyncio.run(answer(*_drawn(file, seed)))
 
 
-def _title(script: Any) -> str:
-    """A script's name, in what voice it is, and by whom it was written."""
-    by = f", written by {script.written}" if script.written else ""
-    return f"{script.name} ({script.voice or 'any voice'}{by})"
+@app.command()
+def write(
+    domain: Annotated[
+        str,
+        typer.Argument(metavar="DOMAIN", help="What it is about, in a few words or a sentence."),
+    ],
+    recipe: Annotated[
+        Path | None,
+        typer.Option(metavar="RECIPE", help="Whose API agent writes; a capable model."),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Where to write it, instead of outputs/worlds/NAME.yaml."
+        ),
+    ] = None,
+    seed: SeedOf = 0,
+    outputs: Outputs = HERE,
+) -> None:
+    """Have the API agent write a world for a domain: tables, operations, promises, policies.
+
+    First it writes the tables with their rows, then one operation a question, then, from the
+    documentation alone, what each promises. Mistakes go back to it with their line, and so does
+    what random calls find; an operation that still fails is dropped, and kept with its answers
+    beside the world's file. Play in it, edit it, name it in a recipe: `worlds: [FILE]`. Exit
+    code 1 if no world came of it.
+
+    Example: `toolloom world write "a fitness studio with a waiting list" --recipe mine.yaml`
+    """
+    import asyncio
+
+    from toolloom.agents.ask import Job
+    from toolloom.llm import Gateway
+    from toolloom.llm.cache import address
+    from toolloom.pipeline.worlds.authoring import write_world
+    from toolloom.schemas import Domain, RecipeError, load_recipe, parse_recipe
+
+    plan = load_recipe(recipe) if recipe else parse_recipe({"name": "world"}, "no recipe")
+    endpoint, about = plan.endpoint("api"), " ".join(domain.split())
+    if endpoint.small or endpoint.absent:
+        raise RecipeError(
+            "A world is written by a capable model, and "
+            f"{'the recipe names none' if recipe else 'the embedded one is small'}. Give a recipe "
+            "with one: `--recipe mine.yaml`, with `model: {base_url: …, model: …}` in it."
+        )
+
+    async def work() -> Any:
+        async with Gateway(address(outputs), prices=plan.prices, budget=plan.budget) as gateway:
+            job = Job("worlds", "api", about, seed, gateway.model(endpoint))
+            return await write_world(Domain(category="", name=about), job, complain)
+
+    made = asyncio.run(work())
+    path = to or outputs / "worlds" / f"{made.world.name if made.world else 'none'}.yaml"
+    _report(made, path)
+
+
+def _report(made: Any, path: Path) -> None:
+    """Write what came of a domain, and tell it."""
+    from toolloom.pipeline.render.section import Section
+    from toolloom.pipeline.store.files import record_line, write_lines
+    from toolloom.pipeline.worlds.mutation import score
+    from toolloom.schemas import WorldError
+
+    if made.world and path.exists() and path.read_text("utf-8") != made.world.text:
+        raise WorldError(f"{path}: is there already, and is another. Name a new file with --to.")
+    left, rejected = path.with_suffix(".rejected.jsonl"), made.outcome.rejected
+    if rejected:
+        write_lines(left, map(record_line, rejected))
+    usage = made.costs.usage
+    rows: list[list[Any]] = [
+        ["operations", len(made.world.spec["operations"]) if made.world else 0],
+        ["operations asked for", made.asked],
+        ["read at once", made.at_once],
+        ["mended after random calls", len(made.mended)],
+        ["dropped", len(made.dropped)],
+        ["requests", usage.requests],
+        ["prompt tokens", usage.prompt_tokens],
+        ["completion tokens", usage.completion_tokens],
+    ]
+    if made.world:
+        complain(f"{made.world.name}: planted faults")
+        rows.append(["share of planted faults found", f"{score(made.world.spec).share:.2f}"])
+    say([Section(made.world.name if made.world else "No world", ("", ""), rows)])
+    for name, why in made.dropped.items():
+        say(f"{name} is dropped: {why}")
+    if rejected:
+        say(f"What was dropped stands with all answers in {left}.")
+    if not made.world:
+        complain(f"No world: {rejected[-1].reason}: {rejected[-1].detail}")
+        raise typer.Exit(NOTHING_ACCEPTED)
+    write_lines(path, [made.world.text.encode()])
+    say(f"{path} is written. `toolloom world play {path}` lets you try it.")
 
 
 def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:
@@ -210,12 +300,11 @@ def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:
     return machine, draw_state(machine, rng, now), now
 
 
-def _lines() -> Any:
+def _lines() -> Iterator[str]:
     """What is typed, until an empty line, `quit` or the end."""
     while True:
         if sys.stdin.isatty():
-            sys.stdout.write("> ")
-            sys.stdout.flush()
+            print("> ", end="", flush=True)
         line = sys.stdin.readline().strip()
         if line in ("", "quit"):
             return
@@ -224,20 +313,17 @@ def _lines() -> Any:
 
 def _arguments(text: str) -> Any:
     """JSON, or words like `name=value`; numbers and truths of JSON are read as such."""
-    if text.lstrip().startswith("{"):
+
+    def read(value: str) -> Any:
         try:
-            return json.loads(text)
+            return json.loads(value)
         except ValueError:
-            return text
-    arguments: dict[str, Any] = {}
+            return value
+
+    if text.lstrip().startswith("{"):
+        return read(text)
     try:
-        words = shlex.split(text)
+        words = [word.partition("=") for word in shlex.split(text)]
     except ValueError:  # a quotation that does not end
         return text
-    for word in words:
-        name, _, value = word.partition("=")
-        try:
-            arguments[name] = json.loads(value)
-        except ValueError:
-            arguments[name] = value
-    return arguments
+    return {name: read(value) for name, _, value in words}

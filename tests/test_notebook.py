@@ -1,7 +1,4 @@
-"""The notebook of rejected samples, run by a real kernel and opened by the command.
-
-`python tests/test_notebook.py` writes the `.ipynb` of the `.py`.
-"""
+"""The notebook of rejected samples, run by a real kernel and opened by the command."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jupytext
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -35,8 +31,7 @@ from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import Outcome, Query, Reason, Rejected, Sample
 
 ROOT = Path(__file__).parents[1]
-SCRIPT = ROOT / "pipeline" / "pages" / "notebooks" / "rejected_samples.py"
-NOTEBOOK = SCRIPT.with_suffix(".ipynb")
+NOTEBOOK = ROOT / "pipeline" / "pages" / "rejected_samples.ipynb"
 COMMAND = (
     "import signal, sys; from toolloom.cli import main; sys.argv[0] = 'toolloom'; "
     # A shell's background jobs ignore Ctrl-C, and so would what they start.
@@ -85,7 +80,8 @@ async def two_versions(outputs: Path) -> Version:
 
 def executed(outputs: Path, *more: str) -> Any:
     """The notebook after a kernel has run it from top to bottom, and some cells more."""
-    notebook = made_of(SCRIPT)
+    notebook = nbformat.reads(NOTEBOOK.read_text(encoding="utf-8"), as_version=4)
+    nbformat.validate(notebook)
     notebook.cells += [nbformat.v4.new_code_cell(source) for source in more]
     environment = {
         **os.environ,
@@ -111,27 +107,6 @@ def table(notebook: Any, index: str) -> dict[str, int]:
         if re.search(rf">{index}</th>", one) and ">records</th>" in one
     )
     return {k: int(v) for k, v in re.findall(r">([^<]+)</th>\s*<td[^>]*>(\d+)</td>", html)}
-
-
-def made_of(script: Path) -> Any:
-    """The notebook of a script, without outputs; cells are named by their number."""
-    notebook = jupytext.read(script, fmt="py:percent")
-    notebook.metadata.pop("jupytext", None)
-    notebook.nbformat_minor = 5
-    for number, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{number:02}"
-    return notebook
-
-
-def write_notebook() -> None:
-    NOTEBOOK.write_text(nbformat.writes(made_of(SCRIPT)) + "\n", encoding="utf-8")
-
-
-def test_the_notebook_is_its_script() -> None:
-    """`.py` and `.ipynb` hold the same cells; `python tests/test_notebook.py` writes the latter."""
-    written = nbformat.reads(NOTEBOOK.read_text(encoding="utf-8"), as_version=4)
-    nbformat.validate(written)
-    assert written == made_of(SCRIPT)
 
 
 async def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
@@ -268,7 +243,3 @@ def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     published(tmp_path, toys.sample())
     monkeypatch.setitem(sys.modules, "jupyterlab", None)
     assert "pip install 'toolloom[notebook]'" in told()
-
-
-if __name__ == "__main__":
-    write_notebook()

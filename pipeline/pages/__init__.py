@@ -1,7 +1,7 @@
 """What people look at: the report, the notebook, progress, and the tables of commands.
 
 `report.py` makes one HTML file of a version; `dialogue.py` shows one record, on a page and on a
-terminal; `inspection.py` is what the notebook in `notebooks/` opens. `sections.py` has the tables
+terminal; `inspection.py` is what `rejected_samples.ipynb` opens. `sections.py` has the tables
 of runs and versions, `recipes.py` those of recipes and forecasts, `screen.py` the two printers of
 progress: a terminal and log lines. Nothing here decides anything: it reads what the pipeline wrote.
 

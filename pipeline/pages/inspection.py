@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import datetime as dt
 import getpass
+import json
 import os
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cached_property, partial
+from importlib.resources import files
 from itertools import islice
 from math import sqrt
 from pathlib import Path
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pandas.io.formats.style import Styler
 
+NOTEBOOK = "rejected_samples"
 FILTERS = ("agent", "reason", "check", "model", "ability", "category", "prompt", "split")
 MANY = " · "  # between the categories, or the prompts, of one record
 KEPT = 400  # characters of a text in the table
@@ -58,6 +61,21 @@ class Judgement(Record):
     note: str = ""
     curator: str
     time: dt.datetime
+
+
+def copy_notebook(outputs: Path) -> tuple[Path, bool]:
+    """The notebook's copy in `<outputs>/notebooks/`, and whether it is new. Raises StoreError.
+
+    A copy belongs to its user: once made it is never written to. Its name has the hash of the
+    cells that it was made of, so that another toolloom's notebook gets a copy of its own beside it.
+    """
+    shipped = files("toolloom.pipeline.pages").joinpath(f"{NOTEBOOK}.ipynb").read_bytes()
+    cells = [[cell["cell_type"], "".join(cell["source"])] for cell in json.loads(shipped)["cells"]]
+    path = outputs / "notebooks" / f"{NOTEBOOK}-{digest(cells, 8)}.ipynb"
+    if path.exists():
+        return path, False
+    write_lines(path, [shipped])
+    return path, True
 
 
 def newest_dataset(outputs: Path) -> str:

@@ -14,11 +14,11 @@ from toolloom.pipeline.pages.inspection import (
     FILTERS,
     Inspection,
     Viewer,
+    copy_notebook,
     newest_dataset,
     open_dataset,
     wilson,
 )
-from toolloom.pipeline.pages.notebooks import copy_notebook
 from toolloom.pipeline.run import make_dataset
 from toolloom.schemas import NothingFound
 
