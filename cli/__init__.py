@@ -107,10 +107,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help=(
         "Make verified training data for tool-using language models.\n\n"
-        "A recipe (a YAML file) says what to make and with which models. "
-        "`validate` it, `preview` a few rows, `estimate` its cost, `run` it; then `show` what "
-        "came out and read in `rejected` what did not, and why. `apis` imports real APIs into "
-        "pools."
+        "A recipe (a YAML file) says what to make and with which models. First `validate` it, "
+        "`preview` a few rows and `estimate` its cost; then `run` it. `show` prints rows, "
+        "`rejected` the records that were rejected, and why. `apis` imports real APIs into pools."
     ),
 )
 

@@ -229,7 +229,7 @@ def filter_(
 ) -> None:
     """Make a pool of the APIs that break no rule. The others go to its `dropped.jsonl`.
 
-    The rules judge descriptions; whether an API answers, only executing it can tell. Exit code
+    The rules look at descriptions only; whether an API answers shows when it is called. Exit code
     1 if no API is left.
 
     Examples: `toolloom apis filter shop --dry-run`, `toolloom apis filter shop --into good`

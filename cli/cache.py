@@ -18,7 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help=(
-        "Look into the response cache, and shrink it.\n\n"
+        "Inspect the response cache, and shrink it.\n\n"
         "It holds every answer that was paid for, so that none is paid twice. It is "
         "`cache.sqlite` in the folder of outputs, or where `--cache` says."
     ),
@@ -60,7 +60,8 @@ def prune(
         str | None, typer.Option(metavar="NAME", help="Only responses of this model.")
     ] = None,
     run: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Only responses first asked by this run.")
+        str | None,
+        typer.Option(metavar="RUN", help="Only responses that this run was the first to ask for."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be removed.")
@@ -71,7 +72,7 @@ def prune(
     """Remove responses and free their disk space.
 
     With several options only responses that match all of them are removed. A run that needs one
-    of these asks for it, and pays, again.
+    of them again asks, and pays, for it again.
 
     Example: `toolloom cache prune --older-than 30d --dry-run`
     """

@@ -22,7 +22,7 @@ def regenerate(
     version: From = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Seed of the new rows, in place of the one after the last."),
+        typer.Option(min=0, help="Seed of the new rows, instead of the next one."),
     ] = None,
     recipe: Annotated[
         Path | None,
@@ -38,8 +38,8 @@ def regenerate(
     """Make one split again, or add rows to it, with the dataset's own APIs: its next version.
 
     The other splits are copied byte for byte, and nothing is paid for them. Run the same command
-    again to continue after a stop. With --keep each command adds what comes of other queries. Exit
-    code 1 if nothing was accepted: then there is no new version.
+    again to continue after a stop. With --keep each command draws other queries and adds the rows
+    that come of them. Exit code 1 if nothing was accepted: then there is no new version.
 
     Examples: `toolloom regenerate test_tool --dataset quickstart --seed 11`,
     `toolloom regenerate train --dataset quickstart --keep`
@@ -87,13 +87,14 @@ def diff(
     after: Annotated[str, typer.Argument(metavar="V2", help="Another, or `latest`.")] = "latest",
     n: Annotated[int, typer.Option("-n", min=0, help="Rows of each kind to print.")] = 1,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the figures there too.")
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Also write the figures to this file."),
     ] = None,
     outputs: Outputs = HERE,
 ) -> None:
     """Compare two versions of a dataset: rows added, removed and changed, and the figures.
 
-    Rows are matched by their ids, and those of other ids by their words and calls.
+    Rows are matched by id; rows whose ids differ, by their words and calls.
 
     Example: `toolloom diff quickstart 1.0.0 2.0.0 -n 2`
     """
@@ -153,7 +154,7 @@ def complexity(
     ],
     test: Annotated[
         str | None,
-        typer.Option(metavar="SPLIT", help="The split that is tested; else a line for each."),
+        typer.Option(metavar="SPLIT", help="The split to test; without it a line for each."),
     ] = None,
     examples: Annotated[
         str, typer.Option(metavar="SPLIT", help="The split whose samples are the examples.")
@@ -161,7 +162,7 @@ def complexity(
     demonstrations: Annotated[
         bool,
         typer.Option(
-            "--demonstrations", help="Examples are only a few, in which every API occurs."
+            "--demonstrations", help="Use only a few examples, in which every API occurs."
         ),
     ] = False,
     n: Annotated[int, typer.Option("-n", min=0, help="Farthest combinations to print.")] = 5,
@@ -195,7 +196,7 @@ def push(
     version: Annotated[
         str, typer.Argument(metavar="VERSION", help="A version, such as 1.0.0, or latest.")
     ],
-    repo: Annotated[str, typer.Argument(metavar="REPO", help="On the Hub: owner/name.")],
+    repo: Annotated[str, typer.Argument(metavar="REPO", help="Repository on the Hub: owner/name.")],
     public: Annotated[
         bool, typer.Option("--public", help="Make the repository public if it is new.")
     ] = False,
@@ -203,9 +204,9 @@ def push(
 ) -> None:
     """Push a version of a dataset to the Hugging Face Hub: one commit, and a tag.
 
-    The repository is made if there is none, private without `--public`. Its head becomes what
-    the version is; earlier versions stay under their tags. The same command continues a
-    push that was interrupted. The token is HF_TOKEN's, or that of `hf auth login`.
+    The repository is created if there is none, private unless `--public` is given. Its main branch
+    becomes this version; earlier ones stay under their tags. Run the same command again to continue
+    a push that was interrupted. The token comes from HF_TOKEN or `hf auth login`.
 
     Example: `toolloom push quickstart latest me/quickstart`
     """
@@ -235,8 +236,8 @@ def sync(
 ) -> None:
     """Copy a folder of outputs to an address such as s3://bucket/folder, or back.
 
-    Copies what is missing there, differs in size or is older; removes nothing. The response cache
-    stays where it is. Keys come from the environment; S3 needs `pip install 'toolloom[s3]'`.
+    Copies files that are missing there, differ in size or are older; removes nothing. The response
+    cache is not copied. Keys come from the environment; S3 needs `pip install 'toolloom[s3]'`.
 
     Examples: `toolloom sync outputs s3://bucket/toolloom`,
     `toolloom sync s3://bucket/toolloom/datasets/shop outputs/datasets/shop`

@@ -109,7 +109,9 @@ def rewrite(
     ] = None,
     coarse: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Share of the two least telling levels trained on; 0.5."),
+        typer.Option(
+            min=0, max=1, help="Share of the two vaguest levels to train on; 0.5 by default."
+        ),
     ] = None,
     expanded: Annotated[
         bool, typer.Option("--expanded", help="Rewrite rows of templates too.")
@@ -121,10 +123,10 @@ def rewrite(
 ) -> None:
     """Rewrite requests at five granularities, in the dataset's next version.
 
-    Each request that calls something is told in full, as a situation alone, and by the names of
-    categories, tools and APIs. With --seeds and a NAME that is new, a dataset is made of ToolBench
-    queries alone. Requests that have instructions already are left alone. Run the same command
-    again to continue after a stop. Exit code 1 if there is nothing to add.
+    Each request that needs a call is worded five times: in full, as a situation only, and with the
+    names of categories, of tools and of APIs. With --seeds and a new NAME, a dataset is made of
+    ToolBench queries alone. Requests that already have instructions are skipped. Run the same
+    command again to continue after a stop. Exit code 1 if there is nothing to add.
 
     Example: `toolloom rewrite quickstart --votes 1`
     """

@@ -19,28 +19,32 @@ def export(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="A dataset, `name/1.0.0`, or a version's path.")
     ],
-    format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help="The trainer's form.")],
+    format_: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="The trainer's format.")
+    ],
     arguments: Annotated[
         Literal["object", "string"] | None,
         typer.Option(help="Arguments of calls as objects or as text, where there is a choice."),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(metavar="SPLIT", help="Only this split; else all of them.")
+        str | None, typer.Option(metavar="SPLIT", help="Only this split, instead of all.")
     ] = None,
     shots: Annotated[
         int | None,
-        typer.Option(min=0, help="Demonstrations in a prompt, where a form has some; else 3."),
+        typer.Option(
+            min=0, help="Demonstrations in a prompt, for formats that have some; 3 by default."
+        ),
     ] = None,
     into: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER|FILE",
-            help="Where to write; else `exports/<name>/<version>/<format>` in --outputs.",
+            help="Where to write, instead of `exports/<name>/<version>/<format>` in --outputs.",
         ),
     ] = None,
     outputs: Outputs = HERE,
 ) -> None:
-    """Write a dataset in a trainer's form, and say what that form cannot hold.
+    """Write a dataset in a trainer's format, and say what that format cannot hold.
 
     Formats: `trl`, `trl-dpo`, `llamafactory`, `axolotl`, `verl`, `openai`, `hermes`,
     `api-bank`, `toolllama`, `few-shot`, `all-shot`. Exit code 1 if no sample fits it.
@@ -81,13 +85,15 @@ def audit(
     ] = None,
     flagged: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write each flagged row there, a JSON object a line."),
+        typer.Option(
+            metavar="FILE", help="Write the flagged rows to this file, a JSON object a line."
+        ),
     ] = None,
 ) -> None:
     """Check tool-use data from elsewhere with the certain checks, and count what is wrong.
 
-    Rows are OpenAI's messages, ShareGPT's conversations or API-Bank's dialogues; each tells its
-    form itself. Exit code 1 if something is found, 2 if the file cannot be read.
+    Rows are OpenAI's messages, ShareGPT's conversations or API-Bank's dialogues; the format is
+    detected row by row. Exit code 1 if something is found, 2 if the file cannot be read.
 
     Example: `toolloom audit train.jsonl --flagged flagged.jsonl`
     """

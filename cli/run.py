@@ -169,9 +169,9 @@ def preview(
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Progress and log as JSON on stderr.")
     ] = False,
-    log_level: Annotated[Level | None, typer.Option(help="Least of what is logged.")] = None,
+    log_level: Annotated[Level | None, typer.Option(help="Lowest level that is logged.")] = None,
 ) -> None:
-    """Make a few rows and print them, with what was rejected on the way. Keeps nothing.
+    """Make a few rows and print them, with what was rejected on the way. Nothing is kept.
 
     Example: `toolloom preview recipes/quickstart.yaml -n 3`
     """
@@ -200,7 +200,8 @@ def estimate(
     outputs: Outputs = HERE,
     cache: CacheAt = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the forecast there too.")
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Also write the forecast to this file."),
     ] = None,
 ) -> None:
     """Forecast requests, tokens and cost of a run, stage by stage, from a small sample of it.
@@ -228,8 +229,8 @@ def estimate(
 def run(recipe: RecipePath, options: RunOptions, seed: Seed = None) -> None:
     """Make the dataset. Run the same command again to continue after a stop; nothing is paid twice.
 
-    Ends with the line that loads the dataset. Exit code 1 if nothing was accepted, 2 on an error
-    in the recipe or the set-up.
+    Ends with the line that loads the dataset. Exit code 1 if nothing was accepted, 2 if the
+    recipe or the setup is wrong.
 
     Example: `toolloom run recipes/quickstart.yaml`
     """
@@ -347,10 +348,11 @@ def serve(
         typer.Option(metavar="CRON", help='When it runs, such as "0 2 * * *": every night at two.'),
     ] = None,
     timezone: Annotated[
-        str, typer.Option(metavar="ZONE", help="Zone of the schedule, such as `Europe/Vienna`.")
+        str,
+        typer.Option(metavar="ZONE", help="Time zone of the schedule, such as `Europe/Vienna`."),
     ] = "UTC",
     name: Annotated[
-        str | None, typer.Option(help="Name of the deployment, if not the dataset's.")
+        str | None, typer.Option(help="Name of the deployment, instead of the dataset's.")
     ] = None,
     outputs: Annotated[
         str,
@@ -364,7 +366,7 @@ def serve(
     ] = "outputs",
     cache: CacheAt = None,
 ) -> None:
-    """Grow a dataset by a schedule: a deployment on a Prefect server, served until Ctrl-C.
+    """Grow a dataset on a schedule: a deployment on a Prefect server, served until Ctrl-C.
 
     Each run adds what is accepted to the dataset as its next version. It never runs twice at once
     for one dataset, and one that failed or was killed is resumed. Without --cron runs are

@@ -63,7 +63,7 @@ def remove(
     run = find_run(outputs, name)
     folder = outputs / "runs"
     if run.path.is_symlink() or run.path.resolve().parent != folder.resolve():
-        raise NothingFound(f"{run.path}: is no run in {folder}; only those are removed.")
+        raise NothingFound(f"{run.path}: is not a run in {folder}; only such runs are removed.")
     with run.locked():  # raises StoreError where a process is at work on it
         for each in sorted(run.path.iterdir(), key=lambda path: path.name != "plan.json"):
             if each.is_dir() and not each.is_symlink():

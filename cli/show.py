@@ -57,7 +57,7 @@ def show(
 
 def rejected(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or its beginning, `latest`, a path.")
+        str, typer.Argument(metavar="RUN", help="A run's id or its beginning, `latest`, or a path.")
     ] = "latest",
     reason: Annotated[
         str | None, typer.Option(help="Only this reason, such as `ungrounded_argument`.")
@@ -113,14 +113,14 @@ def report(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", metavar="FILE", help="Where to write it; else NAME-VERSION.html here."
+            "--output", metavar="FILE", help="Where to write it, instead of NAME-VERSION.html here."
         ),
     ] = None,
     outputs: Outputs = HERE,
 ) -> None:
-    """Write a report of a dataset: one HTML file that needs no network, with samples to browse.
+    """Write a report of a dataset: one HTML file that needs no network.
 
-    It shows what each stage accepted and rejected and why, distributions, diversity, cost, and
+    It shows what each stage accepted and rejected, and why; distributions, diversity and cost; and
     samples of each kind to browse.
 
     Example: `toolloom report quickstart`
@@ -152,14 +152,14 @@ def notebook(
     ] = None,
     outputs: Outputs = HERE,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address only.")
+        bool, typer.Option("--no-browser", help="Only print the address.")
     ] = False,
     port: Annotated[
         int | None,
         typer.Option(min=1, max=65535, help="Port to listen on, instead of the first free one."),
     ] = None,
 ) -> None:
-    """Read in JupyterLab why samples were rejected, and mark which were rightly so. Ctrl-C ends it.
+    """Read in JupyterLab why samples were rejected, and mark where that was right. Ctrl-C ends it.
 
     The notebook is copied to `notebooks/` in the outputs; a copy that you changed is kept.
 

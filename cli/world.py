@@ -37,12 +37,12 @@ def check(
 ) -> None:
     """Read a world, walk through it, and hold each operation to its promises.
 
-    Every mistake of the file, and of the scripts beside it, is told with its line. Then random
-    calls try every operation in states that are drawn by seed: what never succeeds, fails without
-    a declared error, changes what it does not promise or shows what is not there is a finding,
-    and so is an error that never fires and a key that nothing shows. Last, faults are planted in
-    the operations: the share that these checks find is the world's mutation score. What no script
-    meets is told. Exit code 1 if there are findings.
+    Every mistake in the file, and in the scripts beside it, is reported with its line. Then random
+    calls try every operation in states drawn by seed. An operation that never succeeds, fails
+    without a declared error, changes what it does not promise or shows what is not there is a
+    finding; so are an error that never occurs and a key that nothing shows. Last, faults are
+    planted in the operations: the share that these checks find is the world's mutation score. What
+    no script covers is listed. Exit code 1 if there are findings.
 
     Example: `toolloom world check recipes/worlds/shop.yaml`
     """
@@ -57,7 +57,7 @@ def check(
     sound = not result.findings
     say(found(machine, scripts, result, score(machine.world, seed) if mutants and sound else None))
     if not sound:
-        complain(f"{len(result.findings.kept)} findings: this is no sound world yet.")
+        complain(f"{len(result.findings.kept)} findings: the world is not sound yet.")
         raise typer.Exit(FOUND)
 
 
@@ -86,8 +86,8 @@ def show(
     """Print a world with one state of it: entities, operations, policies.
 
     With `--task` the state is that of a task, which is printed below it: what each user turn says,
-    the calls that solve it with where their arguments come from, what changes, and what the
-    answer must tell.
+    the calls that solve it and where their arguments come from, what changes, and what the answer
+    must say.
 
     Example: `toolloom world show recipes/worlds/shop.yaml --seed 7 --task 3`
     """
@@ -146,7 +146,7 @@ def proof(
         int, typer.Option("--states", "-n", metavar="N", help="Rows of each script.", min=1)
     ] = 3,
 ) -> None:
-    """Print each script of a world in several states, side by side, to be read before it is used.
+    """Print each script of a world in several states, side by side, for proofreading.
 
     The scripts of `shop.yaml` stand in `shop.scripts.yaml`. A script that no state fits has run
     dry: loosen its conditions. Exit code 1 if one has, or if one breaks a policy of the world.
@@ -171,7 +171,7 @@ def proof(
         if len(rows) < states:
             dry.append(script.name)
     if dry:
-        complain(f"Run dry: {', '.join(dry)}. No state that was drawn meets what they need.")
+        complain(f"Run dry: {', '.join(dry)}. No state that was drawn meets their conditions.")
     for what in dict.fromkeys(broken):
         complain(f"Breaks a policy. {what}")
     if dry or broken:
@@ -182,8 +182,8 @@ def proof(
 def serve(file: WorldFile, seed: SeedOf = 0) -> None:
     """Serve a world to any MCP client over standard input and output.
 
-    Each start is a session of its own, in the state of the seed. The server's instructions tell
-    the moment, who speaks, and the policies.
+    Each start is a new session, in the state drawn by the seed. The server's instructions say what
+    time it is, who the user is, and what the policies are.
 
     Example: `toolloom world serve recipes/worlds/shop.yaml --seed 7`
     """
@@ -198,11 +198,15 @@ def serve(file: WorldFile, seed: SeedOf = 0) -> None:
 def write(
     domain: Annotated[
         str,
-        typer.Argument(metavar="DOMAIN", help="What it is about, in a few words or a sentence."),
+        typer.Argument(
+            metavar="DOMAIN", help="What the world is about, in a few words or a sentence."
+        ),
     ],
     recipe: Annotated[
         Path | None,
-        typer.Option(metavar="RECIPE", help="Whose API agent writes; a capable model."),
+        typer.Option(
+            metavar="RECIPE", help="Recipe whose API agent writes the world; needs a capable model."
+        ),
     ] = None,
     to: Annotated[
         Path | None,
@@ -215,11 +219,11 @@ def write(
 ) -> None:
     """Have the API agent write a world for a domain: tables, operations, promises, policies.
 
-    First it writes the tables with their rows, then one operation a question, then, from the
-    documentation alone, what each promises. Mistakes go back to it with their line, and so does
-    what random calls find; an operation that still fails is dropped, and kept with its answers
-    beside the world's file. Play in it, edit it, name it in a recipe: `worlds: [FILE]`. Exit
-    code 1 if no world came of it.
+    It writes the tables with their rows, then the operations one by one, then, from their
+    documentation alone, what each of them promises. Mistakes go back to it with their line, and so
+    does what random calls find. An operation that still fails is dropped, and kept with its answers
+    beside the world's file. Play in the world, edit it, and name it in a recipe: `worlds: [FILE]`.
+    Exit code 1 if no world came of it.
 
     Example: `toolloom world write "a fitness studio with a waiting list" --recipe mine.yaml`
     """
@@ -235,9 +239,9 @@ def write(
     endpoint, about = plan.endpoint("api"), " ".join(domain.split())
     if endpoint.small or endpoint.absent:
         raise RecipeError(
-            "A world is written by a capable model, and "
-            f"{'the recipe names none' if recipe else 'the embedded one is small'}. Give a recipe "
-            "with one: `--recipe mine.yaml`, with `model: {base_url: …, model: …}` in it."
+            "Only a capable model can write a world, and "
+            f"{'the recipe names none' if recipe else 'the embedded one is too small'}. Give a "
+            "recipe that names one: `--recipe mine.yaml`, with `model: {base_url: …, model: …}`."
         )
 
     async def work() -> Any:
@@ -258,7 +262,9 @@ def _report(made: Any, path: Path) -> None:
     from toolloom.schemas import WorldError
 
     if made.world and path.exists() and path.read_text("utf-8") != made.world.text:
-        raise WorldError(f"{path}: is there already, and is another. Name a new file with --to.")
+        raise WorldError(
+            f"{path}: already exists, with another content. Name a new file with --to."
+        )
     left, rejected = path.with_suffix(".rejected.jsonl"), made.outcome.rejected
     if rejected:
         write_lines(left, map(record_line, rejected))
@@ -280,7 +286,7 @@ def _report(made: Any, path: Path) -> None:
     for name, why in made.dropped.items():
         say(f"{name} is dropped: {why}")
     if rejected:
-        say(f"What was dropped stands with all answers in {left}.")
+        say(f"What was dropped, with all answers, is in {left}.")
     if not made.world:
         complain(f"No world: {rejected[-1].reason}: {rejected[-1].detail}")
         raise typer.Exit(NOTHING_ACCEPTED)

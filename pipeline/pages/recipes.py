@@ -135,7 +135,7 @@ def _plan(recipe: Recipe, in_worlds: int) -> Iterator[str]:
     drawn, wanted = bool(apis.sources or apis.domains), []
     if recipe.writes_worlds:
         domains, drawn = (
-            f"{domains}, each with a world that is written for it, ",
+            f"{domains}, each with a world that is written for it: ",
             bool(apis.sources),
         )
     elif apis.domains:
