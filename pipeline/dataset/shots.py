@@ -52,17 +52,21 @@ _MARK = re.compile(r"\n(?:Now: |Goal: |Actions:)")
 
 
 @dataclass(frozen=True)
-class Served:
+class Goal:
     """A sample's first request, the APIs it may use, and the calls that serve it."""
 
-    text: str
-    now: dt.datetime
-    apis: tuple[Api, ...]  # given, or found by API Search
+    id: str
+    request: str
+    text: str  # up to where its calls begin
+    actions: str  # its calls as text
     calls: tuple[FunctionCall, ...]  # none if no API fits
+    documents: dict[str, tuple[str, str]]  # id of an API, given or found: its function, its line
+    category: str  # of the first API that is called
+    outside: str  # id of the API that would serve it, if none is given
     lost: tuple[str, ...]  # parts of the sample that are not here
 
 
-def served(sample: Sample) -> Served:
+def goal_of(sample: Sample) -> Goal:
     """The first request of a sample, to be served by calls that are made at once.
 
     Raises NotRepresentable if it is not: something is asked back, or a call needs the result of
@@ -75,13 +79,26 @@ def served(sample: Sample) -> Served:
     calls = _calls(first)
     if not calls and query.scenario is not Scenario.IRRELEVANCE:
         raise NotRepresentable("the assistant asks before it calls")
-    found = _found(first, query.pool) if query.ability.searches else query.pool
-    if {call.name for call in calls} - {api.function for api in found}:
+    apis = _found(first, query.pool) if query.ability.searches else query.pool
+    functions = {api.function: api for api in apis}
+    if {call.name for call in calls} - {*functions}:
         raise NotRepresentable("an API is called that is not among those given")
     lost: tuple[str, ...] = ("the search for APIs",) if query.ability.searches else ()
     lost += ("observations", "answers") if calls else ("answers",)
     lost += ("the user's later turns",) if goes_on else ()
-    return Served(first[0].content or "", query.now, found, calls, lost)
+    called = [functions[call.name] for call in calls] or [*apis, *query.pool]
+    request = first[0].content or ""
+    return Goal(
+        id=sample.id,
+        request=request,
+        text=goal_lines(request, query.now),
+        actions=action_text(calls),
+        calls=calls,
+        documents={api.id: (api.function, spaced(api.as_tool()["function"])) for api in apis},
+        category=next((api.category for api in called), ""),
+        outside=query.outside.id if query.outside and not calls else "",
+        lost=lost,
+    )
 
 
 def _calls(messages: Sequence[Message]) -> tuple[FunctionCall, ...]:
@@ -103,11 +120,6 @@ def _found(messages: Sequence[Message], pool: Sequence[Api]) -> tuple[Api, ...]:
     shown = [envelope(m).response for m in messages if m.name == API_SEARCH.function]
     names = [one.get("name") for each in shown for one in each or () if isinstance(one, dict)]
     return tuple({n: apis[n] for n in names if isinstance(n, str) and n in apis}.values())
-
-
-def document(api: Api) -> str:
-    """An API in one line of JSON."""
-    return spaced(api.as_tool()["function"])
 
 
 def goal_lines(text: str, now: dt.datetime) -> str:
@@ -136,8 +148,8 @@ FEWER = "as many demonstrations as asked for"
 
 def few_shot(sample: Sample, form: Arguments) -> Exported:
     """A sample without demonstrations."""
-    goal = served(sample)
-    return Exported((("sft", _row(sample.id, goal, ())),), goal.lost)
+    goal = goal_of(sample)
+    return Exported((("sft", _row(goal, ())),), goal.lost)
 
 
 class FewShots:
@@ -162,27 +174,27 @@ class FewShots:
         self._retriever = Retriever(shown)
 
     def rows(self, sample: Sample, form: Arguments) -> Exported:
-        goal = served(sample)
-        shown = self._retriever.similar(goal.text, self._shots, sample.id, goal.calls)
+        goal = goal_of(sample)
+        shown = self._retriever.similar(goal.request, self._shots, sample.id, goal.calls)
         fewer = () if len(shown) == self._shots else (FEWER,)
-        return Exported((("sft", _row(sample.id, goal, shown)),), (*goal.lost, *fewer))
+        return Exported((("sft", _row(goal, shown)),), (*goal.lost, *fewer))
 
     def rest(self) -> Rows:
         return ()
 
 
-def _row(identity: str, goal: Served, shown: Sequence[Demonstration]) -> JsonObject:
+def _row(goal: Goal, shown: Sequence[Demonstration]) -> JsonObject:
     prompt = render(
         "few_shot",
         {
-            "apis": [document(api) for api in goal.apis],
+            "apis": [line for _, line in goal.documents.values()],
             "demonstrations": [_text(one) for one in shown],
-            "goal": goal_lines(goal.text, goal.now),
+            "goal": goal.text,
         },
     )
-    answer = {"role": "assistant", "content": action_text(goal.calls)}
+    answer = {"role": "assistant", "content": goal.actions}
     return {
-        "id": identity,
+        "id": goal.id,
         "messages": [*prompt.messages, answer],
         "demonstrations": [one.id for one in shown],
     }
@@ -197,38 +209,7 @@ def _text(one: Demonstration) -> str:
 LONGEST = 2_048  # tokens of a sequence, as in the paper
 BYTES = 4  # of a token, about
 OPEN, OF_CATEGORY = 256, 16  # sequences that wait for goals: in all, and of one category
-HEAD = "API functions:\n"
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A goal with its calls as text, and the documents it needs before it."""
-
-    id: str
-    category: str
-    text: str
-    actions: str
-    documents: dict[str, tuple[str, str]]  # id of an API: its function, and its line
-    outside: str  # id of the API that would serve it, if none is given
-
-
-def _goal(sample: Sample) -> tuple[Goal, tuple[str, ...]]:
-    """The goal of a sample, and what is lost. Raises NotRepresentable, also if it is too long."""
-    found, query = served(sample), sample.dialogue.query
-    functions = {api.function: api for api in found.apis}
-    outside = query.outside if not found.calls else None
-    apis = [functions[call.name] for call in found.calls] or [*found.apis, *query.pool]
-    goal = Goal(
-        id=sample.id,
-        category=next((api.category for api in apis), ""),
-        text=goal_lines(found.text, found.now),
-        actions=f" {action_text(found.calls)}\n",
-        documents={api.id: (api.function, f"{document(api)}\n") for api in found.apis},
-        outside=outside.id if outside else "",
-    )
-    if not GoalSequence().fits(goal):
-        raise NotRepresentable(f"longer than a sequence of {LONGEST:,} tokens")
-    return goal, found.lost
+HEAD = "API functions:"
 
 
 class GoalSequence:
@@ -240,12 +221,12 @@ class GoalSequence:
         self._goals: list[Goal] = []
         self._documents: dict[str, tuple[str, str]] = {}
         self.stems = set[str]()  # of the templates whose rows it has
-        self._size = _size(HEAD) + 1
+        self._size = _size(HEAD) + 2  # and the lines' ends
 
     def _added(self, goal: Goal) -> tuple[dict[str, tuple[str, str]], int]:
         """The documents that a goal brings along, and the bytes it takes with them."""
         new = {i: api for i, api in goal.documents.items() if i not in self._documents}
-        texts = [goal.text, goal.actions, *(line for _, line in new.values())]
+        texts = [goal.text, f" {goal.actions}\n", *(f"{line}\n" for _, line in new.values())]
         return new, sum(map(_size, texts))
 
     def fits(self, goal: Goal) -> bool:
@@ -267,11 +248,11 @@ class GoalSequence:
         self.stems.add(stem(goal.id))
 
     def row(self) -> JsonObject:
-        before = f"{HEAD}{''.join(line for _, line in self._documents.values())}\n"
+        before = "\n".join([HEAD, *(line for _, line in self._documents.values()), "", ""])
         segments = []
         for goal in self._goals:
             segments.append({"label": False, "text": before + goal.text})
-            segments.append({"label": True, "text": goal.actions})
+            segments.append({"label": True, "text": f" {goal.actions}\n"})
             before = ""
         ids = [goal.id for goal in self._goals]
         return {"ids": ids, "apis": list(self._documents), "segments": segments}
@@ -283,10 +264,18 @@ def _size(text: str) -> int:
 
 def all_shot(sample: Sample, form: Arguments) -> Exported:
     """A sample in a sequence of its own."""
-    goal, lost = _goal(sample)
+    goal = _fitting(sample)
     alone = GoalSequence()
     alone.add(goal)
-    return Exported((("sft", alone.row()),), lost)
+    return Exported((("sft", alone.row()),), goal.lost)
+
+
+def _fitting(sample: Sample) -> Goal:
+    """The goal of a sample. Raises NotRepresentable, also if it is too long."""
+    goal = goal_of(sample)
+    if not GoalSequence().fits(goal):
+        raise NotRepresentable(f"longer than a sequence of {LONGEST:,} tokens")
+    return goal
 
 
 class AllShots:
@@ -302,7 +291,7 @@ class AllShots:
         Rows of one template come one after the other: each goes to another sequence as long as
         there are few.
         """
-        goal, lost = _goal(sample)
+        goal = _fitting(sample)
         others = [one for one in self._open if one.category != goal.category]
         same = [one for one in self._open if one.category == goal.category]
         fitting = [one for one in same if one.fits(goal)]
@@ -318,7 +307,7 @@ class AllShots:
         self._open = [*others, *same]
         if len(self._open) > OPEN:
             full.append(self._open.pop(0))  # of the category that waits longest
-        return Exported(tuple(("sft", one.row()) for one in full), lost, waits=True)
+        return Exported(tuple(("sft", one.row()) for one in full), goal.lost, waits=True)
 
     def rest(self) -> Rows:
         left, self._open = self._open, []
