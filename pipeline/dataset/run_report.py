@@ -15,7 +15,7 @@ from typing import Any, cast
 from pydantic import Field
 
 from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, RowCounts, ranked
-from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder, begun_with
+from toolloom.pipeline.store.run_folder import RunFolder, begun_with
 from toolloom.schemas import (
     AgentName,
     ExpansionPlan,
@@ -163,7 +163,32 @@ def count(folder: RunFolder) -> Counts:
     """Read a run's files once, a record at a time; also of a run that is still going."""
     plan, recipe = folder.plan, folder.recipe
     given = begun_with(recipe.regenerate is not None, [stage.name for stage in plan])
-    stages = tuple(_count_stage(folder, stage, stage.name in given) for stage in plan)
+    # What fell on its way to a row: a sample of which no template is made is a row all the same.
+    fallen = {kind: Counter[str]() for kind in ("ability", "scenario", "level")}
+    stages = list[StageCount]()
+    for stage in plan:
+        files, reasons = folder.stage(stage.name), Counter[str]()
+        rewrites = stage.writes == Instruction.__name__
+        for row in files.objects("rejected"):
+            reasons[row["reason"]] += 1
+            need = row["record"] if rewrites else {} if stage.beside else need_of(row["record"])
+            for kind in ("level",) if rewrites else ("ability", "scenario"):
+                if kind in need:
+                    fallen[kind][need[kind]] += 1
+        mark = files.mark
+        made = StageCount(
+            name=stage.name,
+            agent=stage.agent,
+            sifts=stage.sifts,
+            beside=stage.beside,
+            given=stage.given or stage.name in given,
+            accepted=mark.accepted if mark else sum(1 for _ in files.objects("accepted")),
+            rejected=reasons.total(),
+            finished=mark is not None,
+            reasons=ranked(reasons),
+            use=mark.use if mark else Usage(),
+        )
+        stages.append(made)
     seen = RowCounts()
     for row in folder.rows():
         seen.add(row)
@@ -172,18 +197,8 @@ def count(folder: RunFolder) -> Counts:
     for instruction in folder.instructions():
         requests[instruction.sample] += 1
         levels[instruction.level] += 1
-    # What fell on its way to a row: a sample of which no template is made is a row all the same.
-    fallen = {kind: Counter[str]() for kind in ("ability", "scenario", "level")}
-    for stage in folder.plan:
-        rewrites = stage.writes == Instruction.__name__
-        if rewrites or not stage.beside:
-            for row in folder.stage(stage.name).objects("rejected"):
-                need = row["record"] if rewrites else need_of(row["record"])
-                for kind in ("level",) if rewrites else ("ability", "scenario"):
-                    if kind in need:
-                        fallen[kind][need[kind]] += 1
     return Counts(
-        stages=stages,
+        stages=tuple(stages),
         abilities=_tallies(seen.counts["abilities"], fallen["ability"]),
         scenarios=_tallies(seen.counts["scenarios"], fallen["scenario"]),
         categories=dict(sorted(seen.counts["categories"].items())),
@@ -248,25 +263,6 @@ def of_templates(run: RunFolder) -> Counter[str]:
     """The rows of each template, or script of a world, by what their ids begin with."""
     ids = (row["dialogue"]["query"]["id"] for row in run.expanded())
     return Counter(name.rpartition("-x")[0] for name in ids)
-
-
-def _count_stage(folder: RunFolder, stage: PlannedStage, given: bool) -> StageCount:
-    files = folder.stage(stage.name)
-    reasons = Counter(row["reason"] for row in files.objects("rejected"))
-    mark = files.mark
-    accepted = mark.accepted if mark else sum(1 for _ in files.objects("accepted"))
-    return StageCount(
-        name=stage.name,
-        agent=stage.agent,
-        sifts=stage.sifts,
-        beside=stage.beside,
-        given=stage.given or given,
-        accepted=accepted,
-        rejected=reasons.total(),
-        finished=mark is not None,
-        reasons=ranked(reasons),
-        use=mark.use if mark else Usage(),
-    )
 
 
 def expansion_json(run: RunFolder) -> JsonObject | None:
