@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from os.path import isfile
+from os.path import isdir, isfile
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -263,13 +263,16 @@ def find_version(outputs: Path, name: str) -> Version:
 
 
 def find_folder(outputs: Path, name: str) -> Path:
-    """The folder of the highest version of `name`, `name/1.2.0` or `name/latest`, or one at a path.
+    """The folder of the highest version of `name` or of a dataset's folder, of `name/1.2.0` or
+    `name/latest`, or the one at a path.
 
     Damaged ones are found too. Raises NothingFound that lists what there is.
     """
     # Not methods of a path, which raise at odd names.
-    if any(isfile(Path(name) / known) for known in ("manifest.json", "SHA256SUMS")):
+    if any(isfile(Path(name) / file) for file in ("manifest.json", "SHA256SUMS")):
         return Path(name).resolve()
+    if isdir(name) and (known := numbers(Path(name))):
+        return Path(name) / dotted(known[-1])
     root = outputs / "datasets"
     dataset, _, wanted = name.rstrip("/").partition("/")
     known = numbers(root / dataset) if dataset in {p.name for p in root.glob("*")} else []
