@@ -117,15 +117,16 @@ class FaultKind(StrEnum):
     FIGURE = "figure"
 
 
+FILE, TABLE, RECORD, CHECK, TRAINING, SPLIT, LINEAGE, FIGURE = FaultKind
 ABOUT = {
-    FaultKind.FILE: "files that are not what the version was published with",
-    FaultKind.TABLE: "tables that cannot be read, or are not in the layout",
-    FaultKind.RECORD: "rows that hold no valid record",
-    FaultKind.CHECK: "rows in which a certain check finds a fault",
-    FaultKind.TRAINING: "rows that are not made of their record",
-    FaultKind.SPLIT: "rows and APIs that are in the wrong split",
-    FaultKind.LINEAGE: "what does not follow from the parent version",
-    FaultKind.FIGURE: "figures that are not those of the data",
+    FILE: "files that are not what the version was published with",
+    TABLE: "tables that cannot be read, or are not in the layout",
+    RECORD: "rows that hold no valid record",
+    CHECK: "rows in which a certain check finds a fault",
+    TRAINING: "rows that are not made of their record",
+    SPLIT: "rows and APIs that are in the wrong split",
+    LINEAGE: "what does not follow from the parent version",
+    FIGURE: "figures that are not those of the data",
 }
 
 
@@ -206,7 +207,7 @@ class VersionFiles:
                     count += 1
                     yield name, row
             except StoreError as error:
-                self.fault(FaultKind.TABLE, name, f"cannot be read ({_why(error)})")
+                self.fault(TABLE, name, f"cannot be read ({_why(error)})")
             if count != told.rows:
                 self.broken.add((config.name, split))
 
@@ -268,21 +269,19 @@ def look(root: Path) -> VersionFiles:
     for name in sorted(known.keys() | files.hashes.keys()):
         entry = files.entries.get(name)
         if name not in files.hashes:
-            files.fault(FaultKind.FILE, name, "is missing")
+            files.fault(FILE, name, "is missing")
         elif name not in known:
-            files.fault(FaultKind.FILE, name, "is no part of the version")
+            files.fault(FILE, name, "is no part of the version")
         elif entry and entry.bytes != files.sizes[name]:
-            detail = f"has {files.sizes[name]:,} bytes instead of {entry.bytes:,}"
-            files.fault(FaultKind.FILE, name, detail)
+            files.fault(FILE, name, f"has {files.sizes[name]:,} bytes instead of {entry.bytes:,}")
         elif known[name] not in (None, files.hashes[name]):
             by = MANIFEST if told else SUMS
-            files.fault(FaultKind.FILE, name, f"its SHA-256 is not the one in {by}")
+            files.fault(FILE, name, f"its SHA-256 is not the one in {by}")
     if told and lines is not None:
         wanted = b"".join(sums(files.raw, {**told.files, MANIFEST: files.hashes[MANIFEST]}))
         if differing := first_difference(lines, wanted):
             number, line, due = differing
-            detail = f"line {number} is {_short(line)} and must be {_short(due)}"
-            files.fault(FaultKind.FILE, SUMS, detail)
+            files.fault(FILE, SUMS, f"line {number} is {_short(line)} and must be {_short(due)}")
     return files
 
 
@@ -298,9 +297,9 @@ def _walk(files: VersionFiles) -> Iterator[tuple[str, Path]]:
             path = Path(folder) / name
             inside = path.relative_to(files.root).as_posix()
             if path.is_symlink():
-                files.fault(FaultKind.FILE, inside, "is a link; a version holds its files itself")
+                files.fault(FILE, inside, "is a link; a version holds its files itself")
             elif not path.is_file():
-                files.fault(FaultKind.FILE, inside, "is no regular file")
+                files.fault(FILE, inside, "is no regular file")
             else:
                 yield inside, path
 
@@ -316,9 +315,9 @@ def _read_manifest(files: VersionFiles, is_sound: bool) -> None:
         files.raw, files.manifest = told, Manifest.model_validate(told)
         text = json.dumps(told, indent=2, ensure_ascii=False)
         if text.encode("utf-8", "replace") + b"\n" != raw:
-            files.fault(FaultKind.FILE, MANIFEST, "is not written as toolloom writes it")
+            files.fault(FILE, MANIFEST, "is not written as toolloom writes it")
     except (ValueError, RecursionError) as error:
-        files.fault(FaultKind.FILE, MANIFEST, f"is damaged ({_why(error)})")
+        files.fault(FILE, MANIFEST, f"is damaged ({_why(error)})")
 
 
 def first_difference(there: bytes, due: bytes) -> tuple[int, bytes, bytes] | None:
@@ -339,7 +338,7 @@ def look_at_tables(files: VersionFiles, told: Manifest) -> None:
             names = [f"{config}/{split}-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
             if config not in known or split not in ORDER or list(table.files) != names:
                 detail = f"{config}/{split} is no table of a version, or its files have other names"
-                files.fault(FaultKind.TABLE, MANIFEST, detail)
+                files.fault(TABLE, MANIFEST, detail)
             for name in table.files if config in known else ():
                 if name not in files.hashes:
                     continue
@@ -349,13 +348,12 @@ def look_at_tables(files: VersionFiles, told: Manifest) -> None:
                     if not schema.equals(known[config].types):
                         raise ValueError(f"its columns are {', '.join(map(str, schema))[:300]}")
                 except (OSError, pa.ArrowException, ValueError) as error:
-                    detail = f"cannot be read as {config} ({_why(error)})"
-                    files.fault(FaultKind.TABLE, name, detail)
+                    files.fault(TABLE, name, f"cannot be read as {config} ({_why(error)})")
                     del files.hashes[name]  # its rows are not read
                     continue
                 if rows != table.files[name].rows:
                     detail = f"holds {rows:,} rows instead of {table.files[name].rows:,}"
-                    files.fault(FaultKind.TABLE, name, detail)
+                    files.fault(TABLE, name, detail)
 
 
 def _why(error: Exception) -> str:
@@ -475,29 +473,29 @@ def _look_at_row(known: Known, base: Config, split: str, row: JsonObject) -> Loo
         }
     # What hostile JSON raises on its way into a record is anything.
     except Exception as error:  # noqa: BLE001
-        found.faults.append((FaultKind.RECORD, f"holds no {_name(base)} ({_why(error)})"))
+        found.faults.append((RECORD, f"holds no {_name(base)} ({_why(error)})"))
         return found
     found.made = derived
     if made != row:
         differing = next(key for key in {**made, **row} if made.get(key) != row.get(key))
-        found.faults.append((FaultKind.RECORD, f"`{differing}` is not that of its record"))
+        found.faults.append((RECORD, f"`{differing}` is not that of its record"))
     if place != split:
-        found.faults.append((FaultKind.SPLIT, f"is in {split}; {why} {place}"))
+        found.faults.append((SPLIT, f"is in {split}; {why} {place}"))
     for stage, agent, model, prompts in (
         sorted(makers_of(raw)) if base in (SAMPLES, INSTRUCTIONS) else ()
     ):
         if canonical([stage, agent, model, list(prompts)]) not in known.makers:
             detail = f"names {agent} of {stage} with the model {model!r}, and no run does"
-            found.faults.append((FaultKind.FIGURE, detail))
+            found.faults.append((FIGURE, detail))
     if isinstance(record, Sample):
         found.faults += _look_at_sample(known, split if place == split else "", raw, record)
     elif isinstance(record, Instruction):
         found.faults += _look_at_instruction(known, record)
     elif isinstance(record, World):
         if record.spec.get("name") != record.name:
-            found.faults.append((FaultKind.RECORD, "is not called what its spec says"))
+            found.faults.append((RECORD, "is not called what its spec says"))
         if known.machines.get(record.hash) is None:
-            found.faults.append((FaultKind.RECORD, "is no world that can be run"))
+            found.faults.append((RECORD, "is no world that can be run"))
     return found
 
 
@@ -533,7 +531,7 @@ def _look_at_sample(
     """What the certain checks find, and which APIs the row must not show; `split`: that it is in,
     if rightly so."""
     if not sample.verdict.accepted:
-        yield FaultKind.RECORD, "its verdict is not to accept it"
+        yield RECORD, "its verdict is not to accept it"
     machine = None
     if setting := sample.dialogue.query.setting:
         machine = known.machines.get(setting.hash)
@@ -541,43 +539,41 @@ def _look_at_sample(
             machine and machine.world["name"] != setting.world
         )
         if not is_known and WORLDS.name not in known.broken:
-            detail = f"plays in {setting.world} ({setting.hash}), which `worlds` has not"
-            yield FaultKind.RECORD, detail
+            yield RECORD, f"plays in {setting.world} ({setting.hash}), which `worlds` has not"
         machine = machine if is_known else None
     try:
         for fault in inspect(sample.dialogue, world=machine):
             at = "" if fault.turn is None else f" (message {fault.turn})"
-            yield FaultKind.CHECK, f"{fault.reason}: {fault.detail}{at}"
+            yield CHECK, f"{fault.reason}: {fault.detail}{at}"
     except Exception as error:
         if machine is None:
             raise
         # A foreign world runs in a foreign state.
-        yield FaultKind.CHECK, f"cannot be replayed ({_why(error)})"
+        yield CHECK, f"cannot be replayed ({_why(error)})"
     need = raw["dialogue"]["query"]
     if split and (held_out := stray(known.plan, need, Split(split))):
-        yield FaultKind.SPLIT, f"shows {held_out}, which is held out of {split}"
+        yield SPLIT, f"shows {held_out}, which is held out of {split}"
     for api in shown(need) if APIS.name not in known.broken else ():
         if api_id(api) not in known.apis:
-            yield FaultKind.SPLIT, f"shows {api_id(api)}, not in `apis`"
+            yield SPLIT, f"shows {api_id(api)}, not in `apis`"
         elif _hash_of(api) not in known.apis[api_id(api)]:
-            yield FaultKind.RECORD, f"shows {api_id(api)} otherwise than `apis` has it"
+            yield RECORD, f"shows {api_id(api)} otherwise than `apis` has it"
     for api in needed(need) if split == Split.TEST_TOOL and APIS.name not in known.broken else ():
         if api["category"] not in known.seen_categories:
-            detail = f"needs {api_id(api)}, of whose category no tool is seen in training"
-            yield FaultKind.SPLIT, detail
+            yield SPLIT, f"needs {api_id(api)}, of whose category no tool is seen in training"
 
 
 def _look_at_instruction(known: Known, each: Instruction) -> Iterator[tuple[FaultKind, str]]:
     """What is wrong in one instruction alone."""
     if each.id != f"{each.sample}-{each.level}":
-        yield FaultKind.RECORD, "its id is not that of its sample and level"
+        yield RECORD, "its id is not that of its sample and level"
     if not any(each.sample in share.parents for share in each.provenance):
-        yield FaultKind.RECORD, "its provenance does not name its sample"
+        yield RECORD, "its provenance does not name its sample"
     if len(each.ratings) not in known.votes:
         votes = " or ".join(map(str, sorted(known.votes)))
-        yield FaultKind.RECORD, f"has {len(each.ratings)} votes, not {votes}"
+        yield RECORD, f"has {len(each.ratings)} votes, not {votes}"
     for finding in poor(each.ratings):
-        yield FaultKind.CHECK, f"{finding.reason}: {finding.detail}"
+        yield CHECK, f"{finding.reason}: {finding.detail}"
 
 
 class Rows:
@@ -621,7 +617,7 @@ class Rows:
                 instructions = []
                 for file, row, found in group:
                     if (hashed := _digest(found.id)) in ids:
-                        files.fault(FaultKind.RECORD, file, "its id is there twice", found.id)
+                        files.fault(RECORD, file, "its id is there twice", found.id)
                     ids.add(hashed)
                     for kind, detail in found.faults:
                         files.fault(kind, file, detail, found.id)
@@ -640,7 +636,7 @@ class Rows:
                     continue
                 if (hashed := _digest(name)) in groups:
                     detail = "instructions of its sample stand apart from each other"
-                    files.fault(FaultKind.RECORD, file, detail, name)
+                    files.fault(RECORD, file, detail, name)
                 groups.add(hashed)
                 if seed := self._seed(split, name, file, instructions):
                     for of, kind, detail in _held_against(seed, instructions):
@@ -674,7 +670,7 @@ class Rows:
             except (ValueError, TypeError, LookupError, AttributeError):  # the sample's own, told
                 return None
             if seed is None:
-                self.files.fault(FaultKind.RECORD, file, "its sample calls nothing", name)
+                self.files.fault(RECORD, file, "its sample calls nothing", name)
             return seed
         if {each.source for each in found} == {TOOLBENCH}:
             # Tools that are held out are held out here too.
@@ -683,12 +679,10 @@ class Rows:
             held = next((z for z in (Split.TEST_CATEGORY, Split.TEST_TOOL) if z in zones), None)
             if held != split if held else split not in SEEN:
                 place = f"belong into {held}" if held else "are seen in training"
-                detail = f"is in {split}; its tools {place}"
-                self.files.fault(FaultKind.SPLIT, file, detail, name)
+                self.files.fault(SPLIT, file, f"is in {split}; its tools {place}", name)
             return seed_of_rows(found)
         if (SAMPLES.name, split) not in self.files.broken:
-            detail = f"its sample is not in `samples` of {split}"
-            self.files.fault(FaultKind.RECORD, file, detail, name)
+            self.files.fault(RECORD, file, f"its sample is not in `samples` of {split}", name)
         return None
 
 
@@ -701,9 +695,9 @@ def _held_against(seed: Seed, group: list[Instruction]) -> Iterator[tuple[str, F
                 tuple(spoken_tags(seed, each.level)) if name == "spoken" else getattr(seed, name)
             )
             if getattr(each, name) != wanted:
-                yield each.id, FaultKind.RECORD, f"`{name}` is not that of its sample"
+                yield each.id, RECORD, f"`{name}` is not that of its sample"
         if each.path[-1:] != (FINISH,):
-            yield each.id, FaultKind.RECORD, f"`path` does not end in {FINISH}"
+            yield each.id, RECORD, f"`path` does not end in {FINISH}"
     texts = {level: each.text for level, each in found.items()}
     # Where the statement's own row was rejected, the others go on from it all the same: votes
     # reject it alone.
@@ -718,7 +712,7 @@ def _held_against(seed: Seed, group: list[Instruction]) -> Iterator[tuple[str, F
             break
     for level, findings in inspect_levels(seed, {**begun, **texts}).items():
         for finding in findings if level in found else ():
-            yield found[level].id, FaultKind.CHECK, f"{finding.reason}: {finding.detail}"
+            yield found[level].id, CHECK, f"{finding.reason}: {finding.detail}"
 
 
 class Follower:
@@ -746,20 +740,20 @@ class Follower:
             self._next = next(self._there, None)
             if not may_be:
                 detail = "is there, though the recipe leaves it out"
-                self._files.fault(FaultKind.TRAINING, where, detail, name)
+                self._files.fault(TRAINING, where, detail, name)
             elif _row_hash(stored) != hashed:
                 detail = self._difference(row, stored)
-                self._files.fault(FaultKind.TRAINING, where, detail, name)
+                self._files.fault(TRAINING, where, detail, name)
         if lacking and (self._config.name, self._split) not in self._files.broken:
             detail = f"lacks {lacking} of {len(made)} rows in `{self._config.name}` at its place"
-            self._files.fault(FaultKind.TRAINING, file, detail, found.id)
+            self._files.fault(TRAINING, file, detail, found.id)
 
     def finish(self) -> None:
         base = base_of(self._config)
         detail = f"has no {_name(base)} in `{base.name}` at its place"
         for file, row in chain([self._next] if self._next else (), self._there):
             if (base.name, self._split) not in self._files.broken:
-                self._files.fault(FaultKind.TRAINING, file, detail, row.get("id"))
+                self._files.fault(TRAINING, file, detail, row.get("id"))
 
     def _difference(self, row: JsonObject, stored: JsonObject) -> str:
         """Where a row leaves the record it is made of: the column, and the item of a list."""
@@ -781,30 +775,29 @@ class Follower:
 
 def _figures(files: VersionFiles, told: Manifest) -> None:
     """The manifest's figures are those of the tables, and of the runs that made them."""
-    if files.broken or files.findings.counts[FaultKind.TABLE]:
+    if files.broken or files.findings.counts[TABLE]:
         files.notes.append("Figures were not compared: not all tables could be read.")
         return
     try:
         described = describe(files.root)
     except Exception as error:  # noqa: BLE001  # foreign rows: anything may come of them
-        detail = f"no figures can be made of the rows ({_why(error)})"
-        files.fault(FaultKind.FIGURE, MANIFEST, detail)
+        files.fault(FIGURE, MANIFEST, f"no figures can be made of the rows ({_why(error)})")
         return
     for name, wanted in described.items():
         for place, there, due in _differences(name, files.raw.get(name), wanted):
             detail = f"{place} is {_short(there)}, the data have {_short(due)}"
-            files.fault(FaultKind.FIGURE, MANIFEST, detail)
+            files.fault(FIGURE, MANIFEST, detail)
     for split, figures in told.splits.items():
         names = figures.get("runs")
         if not isinstance(names, list) or not names or set(map(str, names)) - set(told.runs):
-            files.fault(FaultKind.FIGURE, MANIFEST, f"splits.{split}.runs are not among the runs")
+            files.fault(FIGURE, MANIFEST, f"splits.{split}.runs are not among the runs")
     for name in {told.extended.run} - {*told.runs} if told.extended else ():
-        files.fault(FaultKind.FIGURE, MANIFEST, f"extended.run {name} is not among the runs")
+        files.fault(FIGURE, MANIFEST, f"extended.run {name} is not among the runs")
     for name, run in told.runs.items():
         try:
             counts = Counts.model_validate(run.get("counts"))
         except ValueError:
-            files.fault(FaultKind.FIGURE, MANIFEST, f"runs.{name}.counts cannot be read")
+            files.fault(FIGURE, MANIFEST, f"runs.{name}.counts cannot be read")
             continue
         _run_figures(files, name, counts, told)
 
@@ -857,7 +850,7 @@ def _run_figures(files: VersionFiles, name: str, counts: Counts, told: Manifest)
         fell_before = isinstance(before, list) and name in before
         if found[what] != number and not (fewer and fell_before):
             detail = f"run {name} made {number} {what}, its splits have {found[what]}"
-            files.fault(FaultKind.FIGURE, MANIFEST, detail)
+            files.fault(FIGURE, MANIFEST, detail)
 
 
 def _card(files: VersionFiles) -> None:
@@ -866,13 +859,13 @@ def _card(files: VersionFiles) -> None:
     for name, content in replay_files().items() if files.raw.get("worlds") else ():
         due = hashlib.sha256(content).hexdigest()
         if is_same and files.hashes.get(name, due) != due:
-            files.fault(FaultKind.FIGURE, name, "is not what toolloom publishes there")
+            files.fault(FIGURE, name, "is not what toolloom publishes there")
     if CARD not in files.hashes:
         return
     try:
         made = card(files.raw).encode("utf-8", "replace")
     except Exception as error:  # noqa: BLE001  # a foreign manifest: anything may come of it
-        files.fault(FaultKind.FIGURE, MANIFEST, f"no card can be made of it ({_why(error)})")
+        files.fault(FIGURE, MANIFEST, f"no card can be made of it ({_why(error)})")
         return
     if hashlib.sha256(made).hexdigest() == files.hashes[CARD]:
         return
@@ -883,8 +876,7 @@ def _card(files: VersionFiles) -> None:
         return
     there = (files.root / CARD).read_bytes()
     number, line, _ = first_difference(there, made) or (0, b"", b"")
-    detail = f"line {number} is not what the manifest makes of it: {_short(line)}"
-    files.fault(FaultKind.FIGURE, CARD, detail)
+    files.fault(FIGURE, CARD, f"line {number} is not what the manifest makes of it: {_short(line)}")
 
 
 # -- 5. The parent ---------------------------------------------------------------------------------
@@ -905,7 +897,7 @@ def _lineage(files: VersionFiles, told: Manifest) -> None:
     elif before is None or before >= number:
         wrong = f"{told.version} does not come after its parent {told.parent.version}"
     if wrong:
-        files.fault(FaultKind.LINEAGE, MANIFEST, wrong)
+        files.fault(LINEAGE, MANIFEST, wrong)
     if wrong or told.parent is None or before is None or number is None:
         return
     home = files.root.parent / dotted(before)
@@ -915,13 +907,13 @@ def _lineage(files: VersionFiles, told: Manifest) -> None:
     raw = (home / MANIFEST).read_bytes()
     if hashlib.sha256(raw).hexdigest() != told.parent.sha256:
         detail = f"the manifest of {told.parent.version} is not the one this version follows"
-        files.fault(FaultKind.LINEAGE, MANIFEST, detail)
+        files.fault(LINEAGE, MANIFEST, detail)
         return
     try:
         parent = Manifest.model_validate(json.loads(raw))
         kind = change(json.loads(raw), files.raw)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        files.fault(FaultKind.LINEAGE, MANIFEST, f"the manifest of {dotted(before)} is damaged")
+        files.fault(LINEAGE, MANIFEST, f"the manifest of {dotted(before)} is damaged")
         return
     follows = {
         "major": number[0] > before[0] and number[1:] == (0, 0),
@@ -930,7 +922,7 @@ def _lineage(files: VersionFiles, told: Manifest) -> None:
     }
     if not follows[kind]:
         detail = f"{told.version} after {told.parent.version}, but the change is {kind}"
-        files.fault(FaultKind.LINEAGE, MANIFEST, detail)
+        files.fault(LINEAGE, MANIFEST, detail)
     for config in CONFIGS if told.regenerated or told.extended else ():
         for split, table in parent.configs.get(config.name, {}).items():
             if told.extended:
@@ -945,7 +937,7 @@ def _lineage(files: VersionFiles, told: Manifest) -> None:
                         why = f"only {told.regenerated} is new"
                         why = "no rows were added to it" if told.extended else why
                         detail = f"is not the file of {told.parent.version}, but {why}"
-                        files.fault(FaultKind.LINEAGE, name, detail)
+                        files.fault(LINEAGE, name, detail)
 
 
 def _rows_stay(
@@ -957,7 +949,7 @@ def _rows_stay(
     extended = files.told.extended
     if extended and (added := extended.rows[config.name][split]) != more:
         detail = f"extended.rows.{config.name}.{split} is {added}, but it has {more} more"
-        files.fault(FaultKind.FIGURE, MANIFEST, detail)
+        files.fault(FIGURE, MANIFEST, detail)
     mine = (row for _, row in files.rows(config, split))
     for name, file in before.files.items():
         if not isfile(home / name) or sha256(home / name) != file.sha256:
@@ -966,5 +958,5 @@ def _rows_stay(
         for row in read_rows(home / name, stored=True):
             if next(mine, None) != row:
                 detail = f"has no longer the rows of {home.name} in their order"
-                files.fault(FaultKind.LINEAGE, name, detail, row.get("id"))
+                files.fault(LINEAGE, name, detail, row.get("id"))
                 return
