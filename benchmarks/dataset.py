@@ -9,9 +9,7 @@ and an API for every two rows), so that no cache holds the answers. The two ways
 turns, each in a process of its own; the medians of `--rounds` are printed, with the seconds of the
 first as parts of those of the floor.
 
-- `curate` finds near duplicates; the floor drops only rows whose text is equal. Every tenth row is
-  a near duplicate of an earlier one: a word put in, left out or replaced, or only the case and the
-  punctuation changed. Recall and precision are those of the planted ones.
+- `curate` looks for near duplicates; the floor for rows whose text is equal.
 - `publish` makes a version: rows split, counted, checked and written in every config, with card,
   manifest and hashes. The floor reads the same lines with `json` and writes the same columns with
   bare pyarrow.
@@ -25,10 +23,9 @@ import argparse
 import datetime as dt
 import hashlib
 import json
-import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -41,15 +38,12 @@ from support.conversations import NOW, fields
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.curation.duplicates import (
     deduplicate,
-    folded,
     instruction,
-    jaccard,
-    text_parts,
 )
 from toolloom.pipeline.dataset.publish import publish, sha256
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.stage import StageInput, nothing_of
-from toolloom.pipeline.store.files import Rows, record_line, write_lines
+from toolloom.pipeline.store.files import Rows, record_line
 from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder
 from toolloom.schemas import Api, Sample, Split, Usage, parse_recipe
 
@@ -61,7 +55,6 @@ RECIPE = {
     "seed": SEED,
     "splits": {**dict.fromkeys(Split, 0), "train": 8, "validation": 1, "test_instruction": 1},
 }
-EVERY, NEAR = 10, 5_000  # each so many-th row is like one of so many before it
 GROUP = 1_000  # rows of a Parquet group
 
 
@@ -86,7 +79,7 @@ def apis(topic: int) -> tuple[Api, Api]:
     return find, conversations.api(f"{tool}/book_{thing}", code, ticket, about)
 
 
-def sample(number: int, topics: int, text: str = "") -> Sample:
+def sample(number: int, topics: int) -> Sample:
     """A dialogue of one call, with values of this number."""
     drawn = [apis((number + step * 7) % topics) for step in range(3)]
     find, book = drawn[0]
@@ -96,7 +89,7 @@ def sample(number: int, topics: int, text: str = "") -> Sample:
     host, price = f"{word(70_000 + number % 20_000).title()} House", 20 + number % 977 + 0.5
     code = f"OF{number + 10_000}"
     return conversations.sample(
-        text or f"Please find a {thing} in {city} on {day}. There will be {asked['guests']} of us.",
+        f"Please find a {thing} in {city} on {day}. There will be {asked['guests']} of us.",
         (find, asked, {"host": host, "price": price, "offer_code": code}),
         f"I found a {thing} at {host} for {price} euros, code {code}.",
         id=f"row-7-{number:06d}",
@@ -134,63 +127,19 @@ def version(folder: Path, rows: int, topics: int) -> float:
     return size
 
 
-def rows_with_doubles(folder: Path, rows: int, topics: int) -> float:
-    """Write rows, and beside them which ones were planted: their likeness by both their ids."""
-    rng, earlier, planted = random.Random(rows), list[tuple[int, str]](), dict[str, float]()
-    words = [word(n) for n in rng.sample(range(100, 60_000), 4_000)]
-
-    def lines() -> Iterator[bytes]:
-        for number in range(rows):
-            text = f"Please find {' '.join(rng.choices(words, k=rng.randint(6, 24)))} tonight."
-            if number % EVERY == EVERY - 1:
-                of, like = rng.choice(earlier)
-                text = changed(like, words, rng)
-                likeness = jaccard(text_parts(folded(text)), text_parts(folded(like)))
-                planted[f"row-7-{number:06d} row-7-{of:06d}"] = likeness
-            else:
-                earlier.append((number, text))
-                del earlier[:-NEAR]
-            yield record_line(sample(number, topics, text))
-
-    write_lines(folder / "rows.jsonl", lines())
-    (folder / "planted.json").write_text(json.dumps(planted))
-    return (folder / "rows.jsonl").stat().st_size / rows
-
-
-def changed(text: str, words: list[str], rng: random.Random) -> str:
-    parts, place = text.split(), rng.randrange(1, len(text.split()) - 1)
-    match rng.randrange(4):
-        case 0:
-            parts.insert(place, rng.choice(words))
-        case 1:
-            del parts[place]
-        case 2:
-            parts[place] = rng.choice(words)
-        case _:
-            return text.upper().replace(".", "!")
-    return " ".join(parts)
-
-
 def by_curate(folder: Path, rows: int) -> Json:
-    recipe, path = parse_recipe(RECIPE, "the benchmark"), folder / "rows.jsonl"
-    nothing = nothing_of("known")
-    of = StageInput(recipe, "deduplicated", Rows(path, rows), nothing, folder)
-    gone = {each.id for each in deduplicate(of) if not isinstance(each, bytes)}
-    planted = json.loads((folder / "planted.json").read_text())
-    due = [set(pair.split()) for pair, like in planted.items() if like >= recipe.curation.near]
-    # Of a pair the row goes that is not in a test; one row may be in several pairs.
-    hits, meant = sum(bool(gone & pair) for pair in due), set[str]().union(*due)
-    return {
-        "gone": len(gone),
-        "recall": hits / max(1, len(due)),
-        "precision": len(gone & meant) / max(1, len(gone)),
-    }
+    recipe, nothing = parse_recipe(RECIPE, "the benchmark"), nothing_of("known")
+    of = StageInput(recipe, "deduplicated", rows_of(folder, rows), nothing, folder)
+    return {"gone": sum(not isinstance(each, bytes) for each in deduplicate(of))}
 
 
 def by_equal_text(folder: Path, rows: int) -> Json:
-    texts = Rows(folder / "rows.jsonl", rows).objects()
-    digests = {hashlib.sha256(instruction(row).encode()).digest() for _, row in texts}
-    return {"gone": rows - len(digests)}
+    texts = (instruction(row).encode() for _, row in rows_of(folder, rows).objects())
+    return {"gone": rows - len({hashlib.sha256(text).digest() for text in texts})}
+
+
+def rows_of(folder: Path, rows: int) -> Rows:
+    return Rows(finished(folder).stage("tested").path / "accepted.jsonl", rows)
 
 
 def by_publish(folder: Path, rows: int) -> None:
@@ -247,12 +196,11 @@ def by_reading(folder: Path, rows: int) -> None:
 
 Way = Callable[[Path, int], Json | None]
 SUBJECTS: dict[str, tuple[Callable[[Path, int, int], float], Way, str, Way]] = {
-    "curate": (rows_with_doubles, by_curate, "equal texts", by_equal_text),
+    "curate": (samples_of_run, by_curate, "equal texts", by_equal_text),
     "publish": (samples_of_run, by_publish, "pyarrow", by_pyarrow),
     "verify": (version, by_verify, "read", by_reading),
 }
-FIGURES = {"rate": "rows/s", **COSTS, "gone": "found"}
-FIGURES |= {"recall": "recall", "precision": "precision", "times": "× floor"}
+FIGURES = {"rate": "rows/s", **COSTS, "gone": "found", "times": "× floor"}
 
 
 def measure(subject: str, floor: bool, folder: str, rows: int) -> Json | None:
