@@ -19,11 +19,11 @@ from toolloom.pipeline.checks.transcript import Fault, observations, replies, sa
 from toolloom.schemas import Dialogue, Message, Reason
 
 _LONGEST = 8_000  # letters of a user's or assistant's message
-_CALL_LIKE = re.compile(
-    r"<\|?/?(?:tool_call|function_call|functioncall|tool_response|python_tag)"
+_CALL_LIKE = re.compile(  # as the others, it looks first at what it may begin with: that is quick
+    r"(?=[<af`{\[])(?:<\|?/?(?:tool_call|function_call|functioncall|tool_response|python_tag)"
     r"|\bAPI[- ]?(?:Request|Call)\s*:|\bAction(?: Input)?\s*:|```\s?tool_(?:code|call)"
     r"|\{\s*[\"'](?:name|function|tool|arguments|parameters)[\"']\s*:\s*[\"'{]"
-    r"|\bfunctions?\.[A-Za-z_]\w*\s*\(|\[\s*[A-Za-z_][\w-]*\(",
+    r"|\bfunctions?\.[A-Za-z_]\w*\s*\(|\[\s*[A-Za-z_][\w-]*\()",
     re.IGNORECASE,
 )
 
@@ -184,9 +184,9 @@ def turn_order(dialogue: Dialogue) -> Iterator[Fault]:
 
 
 _REMNANT = re.compile(
-    r"\{\{?\s*[A-Za-z_][\w .-]{0,40}\s*\}\}?|<[A-Za-z_][\w .-]{0,40}>|\$\{\w+\}"
+    r"(?=[{<$\[%LT_X])(?:\{\{?\s*[A-Za-z_][\w .-]{0,40}\s*\}\}?|<[A-Za-z_][\w .-]{0,40}>|\$\{\w+\}"
     r"|\[(?:[A-Z][\w' ]{0,40}|[a-z_]+(?: [a-z_]+){0,4})\](?!\()|%\(\w+\)s|\bLorem ipsum\b"
-    r"|<\|?(?:im_start|im_end|endoftext|end_of_text)\|?>|\bTODO\b|_{3,}|\bXXX+\b"
+    r"|<\|?(?:im_start|im_end|endoftext|end_of_text)\|?>|\bTODO\b|_{3,}|\bXXX+\b)"
 )
 _LEAK = re.compile(
     r"(?:^|\n)[\s*#>-]*(?:values?|requests?|query|user|assistant|system|input|output|instructions?"
@@ -199,8 +199,8 @@ _AS_ASSISTANT = re.compile(
     r"^\W*(?:sure|certainly|of course|absolutely|no problem|here (?:is|are)|i(?:'ve| have) (?:found"
     r"|booked|sent|scheduled)|i can help|i'd be happy to help|i'm here to|how (?:can|may) i (?:help"
     r"|assist)|thank you for (?:contacting|reaching|your (?:request|question)))\b"
-    r"|\b(?:how (?:can|may) i (?:help|assist) you|i(?:'d| would) be happy to (?:help|assist)"
-    r"|i can (?:help|assist) you|is there anything else)\b",
+    r"|(?=[hi])\b(?:how (?:can|may) i (?:help|assist) you|i can (?:help|assist) you"
+    r"|i(?:'d| would) be happy to (?:help|assist)|is there anything else)\b",
     re.IGNORECASE,
 )
 _AS_USER = re.compile(

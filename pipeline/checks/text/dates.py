@@ -211,16 +211,16 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Read, bool], ...] = tuple(
         ),
         (
             (
-                r"\bday after tomorrow\b|\bday before yesterday\b|\blast night\b|\btomorrow\b"
-                r"|\byesterday\b|\btoday\b|\btonight\b|\bright now\b"
-                r"|\bthis (?:morning|afternoon|evening)\b"
+                r"(?=[dltyr])\b(?:day after tomorrow|day before yesterday|last night|tomorrow"
+                r"|yesterday|today|tonight|right now|this (?:morning|afternoon|evening))\b"
             ),
             _named,
             False,
         ),
         (rf"\b(?:in|within)\s{_COUNT}\s{_UNIT}(?:'s? time)?\b", _relative, False),
         (
-            rf"\b{_COUNT}\s{_UNIT}\s(?:from (?:now|today|tomorrow)|ago|earlier|later|ahead)\b",
+            rf"(?=[\daotfsen])\b{_COUNT}\s{_UNIT}\s"
+            r"(?:from (?:now|today|tomorrow)|ago|earlier|later|ahead)\b",
             _relative,
             False,
         ),
@@ -248,7 +248,7 @@ _ANY_HINT = re.compile(
 """One of these is in every text that says a date, in small letters: most values hold none."""
 _SAID = {
     "<month>": {name[:3] for name in MONTHS},
-    "<name>": {name[:3] for name in (*WEEKDAYS, *_HOLIDAYS)},
+    "<name>": {*(name[:3] for name in WEEKDAYS), *(name[:8] for name in _HOLIDAYS)},
 }
 """And of these, in every text in which a pattern with this group matches; such ones are slow."""
 _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)

@@ -39,12 +39,12 @@ _PATTERNS = tuple(
         r"(?<=[Tt])(?P<hour>\d{2}):(?P<minute>\d{2})(?P<half>)(?P<part>)",
         r"(?<![\w:.])(?P<hour>\d{1,2})\.(?P<minute>\d{2})\s?(?P<half>[ap])\.?m\b(?P<part>)",
         rf"\b(?P<past>{_MINUTE})(?:\sminutes)?\s(?P<way>past|after|to|before|til|till)\s{_HOUR}\b{_PART}",
-        rf"\b{_HOUR}\s(?P<spoken>fifteen|thirty|forty-five|forty five|twenty|ten|forty|fifty)\b{_PART}",
-        rf"(?<![\w:.$€£-]){_HOUR}(?:\s?o'?clock\b){_PART}",
-        rf"(?<![\w:.$€£-]){_HOUR}\s?(?P<half>[ap])\.?\s?m\b\.?(?P<part>)",
-        rf"(?<![\w:.$€£-]){_HOUR}\s(?:in the|at|this)\s(?P<part>morning|afternoon|evening|night)\b(?P<half>)",
+        rf"(?=[\dotfsen])\b{_HOUR}\s(?P<spoken>fifteen|thirty|forty-five|forty five|twenty|ten|forty|fifty)\b{_PART}",
+        rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}(?:\s?o'?clock\b){_PART}",
+        rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}\s?(?P<half>[ap])\.?\s?m\b\.?(?P<part>)",
+        rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}\s(?:in the|at|this)\s(?P<part>morning|afternoon|evening|night)\b(?P<half>)",
         (
-            rf"\b(?:at|around|by|before|after|from|until|till|to|about|between|and)\s{_HOUR}"
+            rf"(?=[abftu])\b(?:at|around|by|before|after|from|until|till|to|about|between|and)\s{_HOUR}"
             r"(?![\w%])(?![.:,/]\d)(?P<half>)(?P<part>)"
         ),
         r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?::\d\d)?\s?(?P<half>[ap])\.?m\b(?P<part>)",
