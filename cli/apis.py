@@ -227,7 +227,7 @@ def filter_(
     ] = False,
     outputs: Outputs = HERE,
 ) -> None:
-    """Make a pool of the APIs that break no rule. The others go to its `dropped.jsonl`.
+    """Make a pool of the APIs that break no rule. Its report names the others.
 
     The rules look at descriptions only; whether an API answers shows when it is called. Exit code
     1 if no API is left.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -116,33 +115,26 @@ def samples(made: Made) -> list[Sample]:
     return [Sample.model_validate(row) for row in records(made, "accepted")]
 
 
-async def test_each_api_has_the_executor_of_its_source(recipe: Path, tmp_path: Path) -> None:
-    """What is to be executed is, the rest is simulated; what chance decides is rejected."""
-    async with FakeServer() as server:
-        made = await make(recipe, server, tmp_path / "out")
-    ways = Counter(
-        (m.execution.kind, m.execution.by)
-        for sample in samples(made)
-        for m in sample.dialogue.messages
-        if m.execution and m.execution.kind != "search"
-    )
-    assert set(ways) == {
-        ("simulated", "fake"),
-        ("executed", "python:money.py"),
-        ("executed", "mcp:shelf"),
-    }
-    unrepeated = [r for r in records(made, "rejected") if r["reason"] == "not_repeatable"]
-    assert unrepeated
-    assert all("draw_prize returned" in r["detail"] for r in unrepeated)
-    called = {c.function.name for sample in samples(made) for _, c in sample.dialogue.calls()}
-    assert "draw_prize" not in called
-
-
-async def test_executions_are_not_made_twice(recipe: Path, tmp_path: Path, calls: Path) -> None:
-    """A run that has lost its files goes on with the cache: nothing is executed again."""
+async def test_each_api_has_the_executor_of_its_source(
+    recipe: Path, tmp_path: Path, calls: Path
+) -> None:
+    """What is to be executed is, the rest is simulated; what chance decides is rejected. A run that
+    has lost its files goes on with the cache: nothing is executed again."""
     outputs = tmp_path / "out"
     async with FakeServer() as server:
         made = await make(recipe, server, outputs)
+        ways = {
+            (m.execution.kind, m.execution.by)
+            for sample in samples(made)
+            for m in sample.dialogue.messages
+            if m.execution and m.execution.kind != "search"
+        }
+        executed = {("executed", "python:money.py"), ("executed", "mcp:shelf")}
+        assert ways == {("simulated", "fake"), *executed}
+        unrepeated = [r for r in records(made, "rejected") if r["reason"] == "not_repeatable"]
+        assert unrepeated and all("draw_prize returned" in r["detail"] for r in unrepeated)
+        called = {c.function.name for sample in samples(made) for _, c in sample.dialogue.calls()}
+        assert "draw_prize" not in called
         count, before = len(calls.read_text()), hashes(outputs)
         for stage in ("dialogues", "tested"):
             shutil.rmtree(Path(made.summary.path) / stage)

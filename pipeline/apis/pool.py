@@ -2,7 +2,6 @@
 
     <outputs>/pools/<name>/apis.jsonl      Api records, in the order in which they came
     <outputs>/pools/<name>/imports.jsonl   an ImportReport for each import
-    <outputs>/pools/<name>/dropped.jsonl   in a pool made by a filter: what it left out, and why
 
 An import appears in these files as a whole or not at all. Memory holds the pool.
 """

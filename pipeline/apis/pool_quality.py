@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 from toolloom.pipeline.apis.pool import PoolFolder
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.render.section import Section, safe_json, short
-from toolloom.pipeline.store.files import record_line, to_text, write_lines
-from toolloom.schemas import Api, Record, StoreError
+from toolloom.pipeline.store.files import to_text
+from toolloom.schemas import Api, StoreError
 
 
 def list_section(apis: Iterable[Api]) -> Section:
@@ -155,13 +155,6 @@ ON_REQUEST = ("short_description", "undescribed_required", "no_returns", "destru
 USUAL = tuple(name for name in RULES if name not in ON_REQUEST)
 
 
-class Dropped(Record):
-    """An API that a filter left out."""
-
-    rules: tuple[str, ...]
-    api: Api
-
-
 Judged: TypeAlias = list[tuple[Api, tuple[str, ...]]]
 
 
@@ -182,26 +175,22 @@ def judge(apis: Iterable[Api], names: Sequence[str] = USUAL) -> Judged:
 
 
 def filter_pool(pool: PoolFolder, judged: Judged, into: PoolFolder) -> None:
-    """Make the pool `into` of the APIs that break no rule; `dropped.jsonl` there has the others.
+    """Make the pool `into` of the APIs that break no rule; its report names the others.
 
-    A pool that an earlier filter made is made anew. Raises StoreError for any other one.
+    Raises StoreError where there is a pool already.
     """
-    if into.path.resolve() == pool.path.resolve():
-        raise StoreError(f"{into.path}: is the pool to filter. Give --into another name.")
     with into.locked():
-        left_out = into.path / "dropped.jsonl"
-        if (into.path / "apis.jsonl").exists() and not left_out.exists():
+        if (into.path / "apis.jsonl").exists():
             raise StoreError(
-                f"{into.path}: holds a pool that no filter made, which would be lost. "
-                "Give --into another name, or remove that pool."
+                f"{into.path}: holds a pool, which would be lost. Give --into another name, or "
+                "remove that pool."
             )
         ledger = ImportLog(pool.name, "pool")
+        for api, broken in judged:
+            if broken:
+                ledger.skip(api.id, f"It breaks {', '.join(broken)}.")
         ledger.read = len(judged)
-        dropped = [Dropped(rules=broken, api=api) for api, broken in judged if broken]
-        for each in dropped:
-            ledger.skip(each.api.id, f"It breaks {', '.join(each.rules)}.")
         kept = [api for api, broken in judged if not broken]
-        write_lines(left_out, map(record_line, dropped))
         into.write(kept, [*pool.reports(), ledger.report(imported=len(kept))])
 
 

@@ -34,12 +34,10 @@ from toolloom.pipeline.formats.base import (
     NotRepresentable,
     arguments,
     given,
-    kind_of,
     outcome,
     spaced,
     spoken,
     system_of,
-    text_of,
     words_beside_calls,
 )
 from toolloom.pipeline.formats.conversation import (
@@ -61,6 +59,7 @@ from toolloom.pipeline.formats.rows import (
     rows,
 )
 from toolloom.pipeline.formats.tools import to_api
+from toolloom.pipeline.store.files import to_text
 from toolloom.schemas import (
     API_SEARCH,
     Api,
@@ -621,15 +620,32 @@ def api_bank(sample: Sample, form: Arguments) -> Exported:
     return Exported(tuple(rows), tuple(lost if any(a.properties for a in given(sample)) else ()))
 
 
+_PYTHON_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+    "null": "None",
+}
+
+
 def _fields(
     properties: dict[str, JsonObject], optional: set[str] | frozenset[str] = frozenset()
 ) -> JsonObject:
     """API-Bank has no list of what is required; what may be left out says so in its words."""
     fields = {}
-    for name, schema in properties.items():
-        told = text_of(schema.get("description", "")) if isinstance(schema, dict) else ""
-        about = f"{told} Optional.".lstrip() if name in optional else told
-        fields[name] = {"type": kind_of(schema), "description": about}
+    for name, found in properties.items():
+        schema = found if isinstance(found, dict) else {}
+        told, kinds = schema.get("description", ""), schema.get("type")
+        told = told if isinstance(told, str) else to_text(told)
+        if isinstance(kinds, list):
+            kinds = next((kind for kind in kinds if kind != "null"), "null")
+        fields[name] = {
+            "type": _PYTHON_TYPES.get(str(kinds), "any"),
+            "description": f"{told} Optional.".lstrip() if name in optional else told,
+        }
     return fields
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, Protocol, TypeAlias
 
-from toolloom.pipeline.store.files import to_text
 from toolloom.schemas import (
     API_SEARCH,
     Api,
@@ -27,16 +26,6 @@ Kind: TypeAlias = Literal["jsonl", "json", "parquet"]
 Column: TypeAlias = Literal["text", "objects", "turns", "calling turns", "tools", "reward", "extra"]
 Rows: TypeAlias = tuple[tuple[str, JsonObject], ...]
 """Rows, each with the name of its file."""
-
-PYTHON_TYPES = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-    "array": "list",
-    "object": "dict",
-    "null": "None",
-}
 
 DIGITS = 15  # of a number of ours: 64 bits hold it with two more
 
@@ -198,20 +187,7 @@ def spaced(value: Any) -> str:
     return text
 
 
-def text_of(value: Any) -> str:
-    """A value as it is written into a text: strings bare, the rest as JSON."""
-    return value if isinstance(value, str) else to_text(value)
-
-
 def first_task(said: Sequence[Message]) -> tuple[list[Message], bool]:
     """The first user turn with what serves it, and whether there are more."""
     ends = [place for place, m in enumerate(said) if m.role == "user" and place]
     return list(said[: ends[0]] if ends else said), bool(ends)
-
-
-def kind_of(schema: Any) -> str:
-    """A JSON type as API-Bank, and Python, call it."""
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    if isinstance(kind, list):
-        kind = next((one for one in kind if one != "null"), "null")
-    return PYTHON_TYPES.get(str(kind), "any")

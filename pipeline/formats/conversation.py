@@ -22,7 +22,7 @@ from toolloom.llm.json_output import readings as repaired
 from toolloom.pipeline.checks.contradictions import NO_DATE
 from toolloom.pipeline.checks.schema import UncheckableSchema, oddity, violations
 from toolloom.pipeline.checks.text.call_text import literal
-from toolloom.pipeline.formats.import_log import ImportLog, legal, line, text
+from toolloom.pipeline.formats.import_log import ImportLog, line, text
 from toolloom.pipeline.formats.json_schema import SchemaBudget, arguments, plain
 from toolloom.pipeline.formats.rows import ForeignRow, foreign_rows
 from toolloom.pipeline.formats.tools import SCHEMAS, first
@@ -123,6 +123,7 @@ class Conversation:
     def __init__(self, kind: SourceKind, row: ForeignRow) -> None:
         self.faults: list[Finding] = []
         self._kind = kind
+        self._log = ImportLog(kind)  # gives out names
         self._row = row
         self._pool: dict[str, Api] = {}  # by function
         self._names: dict[str, str] = {}  # the row's name of a tool → its function
@@ -216,9 +217,7 @@ class Conversation:
         elif called in self._names:
             self.note("tools: the second description of a function with the same name")
         else:
-            function, number = legal(called), 2
-            while function in self._pool or function == API_SEARCH.function:
-                function, number = f"{legal(called)[:60]}_{number}", number + 1
+            function = self._log.function(called, called)
             key = json.dumps([description, parameters, returns], sort_keys=True, default=str)
             api, lost = _api(self._kind, called, function, key)
             self._names[called], self._pool[function] = function, api

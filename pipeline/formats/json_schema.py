@@ -306,8 +306,8 @@ class _Reader:
                 elif key in ("anyOf", "oneOf") and isinstance(value, list) and value:
                     group = [part.inner(each) for each in value]
                     whole["groups"] = [*whole.get("groups", ()), group][:_GROUPS]
-                elif key in ("items", "prefixItems") and isinstance(value, list) and value:
-                    whole["prefixItems"] = [part.inner(each) for each in value]
+                elif key == "items" and isinstance(value, list):  # until draft 2020-12
+                    whole["prefixItems"] = value
                 elif key in ("items", "additionalProperties") and isinstance(value, dict) and value:
                     whole[key] = part.inner(value)
                 elif key == "type" and key in whole:
@@ -344,21 +344,11 @@ class _Reader:
                 self._object(own, out, place, depth, nesting)
             elif own.get("properties") or isinstance(own.get("additionalProperties"), Scoped):
                 self.cut(place, "depth")
-        items, first = own.get("items"), own.get("prefixItems", [])
-        if types and "array" not in types:
-            items, first = None, []
-        if too_deep and (items or first):
-            self.cut(f"{place}.items", "depth")
-            items, first = None, []
-        if items:
-            out["items"] = self.read(items, f"{place}.items", depth, nesting + 1)
-        if len(first) > _VARIANTS:
-            self.cut(f"{place}.prefixItems", "bytes")
-        if first:
-            out["prefixItems"] = [
-                self.read(each, f"{place}.prefixItems.{n}", depth, nesting + 1)
-                for n, each in enumerate(first[:_VARIANTS])
-            ]
+        if "items" in own and (not types or "array" in types):
+            if too_deep:
+                self.cut(f"{place}.items", "depth")
+            else:
+                out["items"] = self.read(own["items"], f"{place}.items", depth, nesting + 1)
         for number, group in enumerate(own.get("groups", ())):
             inside = f"{place}.anyOf" if number == 0 else f"{place}.anyOf.{number}"
             if too_deep:
@@ -529,7 +519,7 @@ _ANY = {"any", "mixed", "unknown", "", "anything", "*"}
 # fmt: off
 _DROPPED = (
     "not", "if", "contains", "propertyNames", "patternProperties", "dependencies",
-    "dependentSchemas", "dependentRequired", "unevaluatedProperties", "$dynamicRef",
+    "dependentSchemas", "dependentRequired", "unevaluatedProperties", "$dynamicRef", "prefixItems",
 )
 # fmt: on
 """Rules that models seldom keep and few endpoints accept; leaving one out allows more values."""

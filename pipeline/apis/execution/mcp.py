@@ -136,15 +136,6 @@ async def connect(
         yield session
 
 
-@dataclass(frozen=True)
-class Listing:
-    """All tools of a server, which nobody has checked, and what is to be said about the list."""
-
-    tools: tuple[Tool, ...]
-    notes: tuple[str, ...] = ()
-    skipped: tuple[tuple[str, str], ...] = ()  # by our own server: what is no tool, and why
-
-
 @dataclass
 class McpSession:
     """A session with a server. Not for several calls at once."""
@@ -155,8 +146,8 @@ class McpSession:
     environment: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[str, str] = field(default_factory=dict)  # in results, with what is shown
 
-    async def list_tools(self) -> Listing:
-        """All pages of the list. Raises ToolloomError."""
+    async def list_tools(self, ledger: ImportLog) -> list[Tool]:
+        """All pages of the list; nobody has checked them. Raises ToolloomError."""
         assert self.client
         tools: list[Tool] = []
         seen: set[str | None] = {None}
@@ -175,13 +166,16 @@ class McpSession:
                 raise self.trouble(what) from error
             tools += page.tools
             cursor = page.next_cursor
+            if self.place.functions:  # what our own server found to be no tool, and why
+                for name, why in (page.meta or {}).get("skipped", ()):
+                    ledger.refuse(f"{self.place.functions.named}.{line(name)}", line(why))
             if cursor is None:
-                skipped = (page.meta or {}).get("skipped", ()) if self.place.functions else ()
-                return Listing(tuple(tools), (), tuple((name, why) for name, why in skipped))
+                return tools
             if cursor in seen or len(seen) >= PAGES or len(tools) > TOOLS:
                 why = "goes round in a circle" if cursor in seen else "has no end"
-                note = f"Its list of tools {why}: the first {len(tools[:TOOLS])} were read."
-                return Listing(tuple(tools[:TOOLS]), (note,))
+                read = f"the first {len(tools[:TOOLS])} were read"
+                ledger.note(f"Its list of tools {why}: {read}.")
+                return tools[:TOOLS]
             seen.add(cursor)
 
     async def call(self, name: str, arguments: JsonObject) -> Result:
@@ -242,21 +236,17 @@ async def read_tools(place: ExecutionSource, ledger: ImportLog, *, category: str
     module = place.functions
     try:
         async with connect(place) as session:
-            listing = await session.list_tools()
+            tools = await session.list_tools(ledger)
             if session.client and not module:
                 ledger.version = session.client.protocol_version
     except ToolloomError as error:
         raise ImportFailed(str(error)) from error
-    for note in listing.notes:
-        ledger.note(note)
     kind: SourceKind = "python" if module else "mcp"
     ledger.format = kind
     named = module.named if module else ""
-    for name, why in listing.skipped:
-        ledger.refuse(f"{named}.{line(name)}", line(why))
     names: set[str] = set()
     apis: list[Api] = []
-    for tool in listing.tools:
+    for tool in tools:
         if tool.name in names:  # a call by this name reaches only one of them
             ledger.refuse(tool.name, "The server lists another tool of this name before it.")
             continue

@@ -17,7 +17,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.messages import WORK
@@ -109,9 +108,7 @@ class Executions:
         self.cache = cache
         self.seed = seed
         self._places: dict[tuple[Source, str, str], ExecutionSource | None] = {}
-        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
-            WeakKeyDictionary()
-        )
+        self._slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
     def executes(self, api: Api) -> bool:
         """Whether the recipe names it for execution. Raises ToolloomError if it cannot run."""

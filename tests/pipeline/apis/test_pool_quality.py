@@ -94,21 +94,18 @@ def pool(tmp_path: Path) -> PoolFolder:
     return pool
 
 
-def test_a_filtered_pool_is_made_anew(pool: PoolFolder, tmp_path: Path) -> None:
-    """By another filter, of the pool that it reads."""
+def test_a_filter_overwrites_no_pool(pool: PoolFolder, tmp_path: Path) -> None:
+    """What it leaves out is in the report of the pool it makes, and no other pool is lost."""
     into = open_pool(tmp_path, "good")
     filter_pool(pool, judge(pool.apis()), into)
     assert [api.function for api in into.apis()] == ["one", "three"]
-    filter_pool(pool, judge(pool.apis(), ["no_returns"]), into)
-    assert into.digest == pool.digest
-
-
-def test_a_filter_overwrites_no_other_pool(pool: PoolFolder, tmp_path: Path) -> None:
-    """Neither the pool it reads nor one that was imported."""
-    other = open_pool(tmp_path, "other")
-    other.add([api("four")], ImportLog("post.yaml"))
-    for into, why in ((other, "no filter made"), (pool, "is the pool to filter")):
-        before = into.digest
-        with pytest.raises(StoreError, match=why):
-            filter_pool(pool, judge(pool.apis()), into)
-        assert into.digest == before
+    (skipped,) = list(into.reports())[-1].skipped
+    assert (skipped.what, skipped.why) == (
+        "Sea/Harbour/two",
+        "It breaks no_description, deprecated.",
+    )
+    for there in (into, pool):
+        before = there.digest
+        with pytest.raises(StoreError, match="holds a pool"):
+            filter_pool(pool, judge(pool.apis()), there)
+        assert there.digest == before

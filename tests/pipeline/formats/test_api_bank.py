@@ -28,7 +28,7 @@ LOGIN = {"name": "GetUserToken", "description": "", "input_parameters": {}, "out
 
 
 def turn(name: str, given_values: dict[str, Any], output: Any, error: Any = None) -> dict[str, Any]:
-    result = {"api_name": name, "input": given_values, "output": output, "exception": error}
+    result = {"api_name": name, "input": dict(given_values), "output": output, "exception": error}
     return {"role": "API", "api_name": name, "param_dict": given_values, "result": result}
 
 
@@ -76,32 +76,27 @@ def test_a_folder_is_one_source(tmp_path: Path) -> None:
 
 
 def test_training_rows_hold_descriptions_and_calls(tmp_path: Path) -> None:
-    """Descriptions stand as lines in the instruction; answers of searches hold more of them."""
+    """Descriptions stand as lines in the instruction; answers of searches hold more of them; those
+    of level 3 name their fields otherwise."""
     found_later = str({"name": "FindShelf", "description": "Finds it.", "input_parameters": {}})
     row = {
         "instruction": "API descriptions:\n" + json.dumps(DESCRIPTION),
         "input": "User: Hello\nAPI-Request: [ToolSearcher(keywords='shelf')]->" + found_later,
         "output": "API-Request: [BorrowBook(token='it's mine', shelves=[1])]",
     }
-    (tmp_path / "train.json").write_text(json.dumps([row]))
-    found, _ = gather(tmp_path / "train.json")
-    assert found["FindShelf"].description == "Finds it."
-    assert found["BorrowBook"].properties["token"]["examples"] == ["it's mine"]
-
-
-def test_training_rows_of_level_3_name_their_fields_otherwise(tmp_path: Path) -> None:
-    """There a description has `apiCode`, `parameters` and `response`."""
-    described = {
-        "apiCode": "FindShelf",
-        "description": "Finds a shelf.",
+    level_3 = {
+        "apiCode": "SetShelf",
+        "description": "Sets a shelf.",
         "parameters": {"when": {"type": "datetime"}, "deep": {"type": "Union[int, str]"}},
         "response": {"number": {"type": "float"}},
     }
-    row = {"instruction": "API descriptions:", "input": json.dumps(described) + "\nUser: Where?"}
-    (tmp_path / "train.json").write_text(json.dumps([row]))
+    other = {"instruction": "API descriptions:", "input": json.dumps(level_3) + "\nUser: Where?"}
+    (tmp_path / "train.json").write_text(json.dumps([row, other]))
     found, _ = gather(tmp_path / "train.json")
-    assert found["FindShelf"].properties == {"when": {"type": "string"}, "deep": {}}
-    assert found["FindShelf"].fields == {"number": {"type": "number"}}
+    assert found["SetShelf"].properties == {"when": {"type": "string"}, "deep": {}}
+    assert found["SetShelf"].fields == {"number": {"type": "number"}}
+    assert found["FindShelf"].description == "Finds it."
+    assert found["BorrowBook"].properties["token"]["examples"] == ["it's mine"]
 
 
 def test_searches_with_what_was_meant(tmp_path: Path) -> None:
@@ -142,16 +137,11 @@ FOUND = {
 }
 
 
-def answered(name: str, given: Any, output: Any, exception: Any = None) -> dict[str, Any]:
-    result = {"api_name": name, "input": dict(given), "output": output, "exception": exception}
-    return {"role": "API", "api_name": name, "param_dict": given, "result": result}
-
-
 TALK: list[dict[str, Any]] = [
     {"role": "User", "text": "We are 6 and want a table on May 3rd at 7:30 pm."},
     {"role": "AI", "text": "Let me see what can do that."},
-    answered("ToolSearcher", {"keywords": "book table"}, FOUND),
-    answered("BookTable", {"guests": "6", "time": "2023-05-03 19:30:00"}, 14),
+    turn("ToolSearcher", {"keywords": "book table"}, FOUND),
+    turn("BookTable", {"guests": "6", "time": "2023-05-03 19:30:00"}, 14),
     {"role": "AI", "text": "It is table 14."},
 ]
 
@@ -212,7 +202,7 @@ def test_a_result_of_another_call_is_found(tmp_path: Path) -> None:
 def test_a_folder_knows_what_any_of_its_searches_found(tmp_path: Path) -> None:
     """A dialogue without a search is held to the description another one found."""
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, TALK)))
-    bare = [TALK[0], answered("BookTable", {"guests": "6"}, 3), TALK[4]]
+    bare = [TALK[0], turn("BookTable", {"guests": "6"}, 3), TALK[4]]
     (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, bare)))
     first, second = audited(tmp_path)
     assert first.findings == ()

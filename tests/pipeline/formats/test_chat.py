@@ -94,13 +94,10 @@ def test_a_row_that_is_no_conversation_is_refused_in_words(
     assert found.dialogue is None and why in found.faults[0].detail
 
 
-def test_arguments_that_cannot_be_read_are_a_fault(take: Take) -> None:
-    """Text that is no JSON reaches the checks as it is."""
-    assert reasons(take(with_arguments("Bern"))) == ["false_api_call_format"]
-
-
 def test_arguments_that_are_nearly_json_are_read_and_told(take: Take) -> None:
-    """Python's way to write a dict is parsed, broken JSON mended, and both are noted."""
+    """Python's way to write a dict is parsed, broken JSON mended, and both are noted; text that is
+    no JSON reaches the checks as it is."""
+    assert reasons(take(with_arguments("Bern"))) == ["false_api_call_format"]
     found = take(with_arguments("{'city': 'Bern'}", '{"city": "Oslo"'))
     assert calls(found) == calls(take(TRL))
     assert [note for note in found.unmapped if note.startswith("arguments")] == [

@@ -79,16 +79,6 @@ def test_our_own_envelope_is_not_wrapped_again() -> None:
     ]
 
 
-@pytest.mark.parametrize("given", [None, "", "{}"])
-def test_a_call_without_arguments_has_none(given: Any) -> None:
-    """Nothing, an empty text and an empty object are the same call; the first two are told."""
-    taken = conversation()
-    taken.assistant("", [RowCall("get time", given)])
-    found = taken.reading("x")
-    assert foreign_rows.calls(found) == [("get_time", {})]
-    assert bool(found.unmapped) == (given != "{}")
-
-
 def test_faults_name_the_message_they_are_in() -> None:
     """Before any turn there is no message to name."""
     taken = Conversation("openai", ForeignRow("a row"))
@@ -113,8 +103,11 @@ def test_tools_get_legal_and_unique_names() -> None:
     for name in ("a.b", "a_b", "api_search", "a.b"):
         taken.tool(name, "", None)
     taken.user("Rain?")
-    taken.assistant("", [RowCall(name) for name in ("a.b", "a_b", "api_search", "c")])
+    taken.assistant("", [RowCall(name, "") for name in ("a.b", "a_b", "api_search", "c")])
     found = taken.reading()
+    assert {
+        *foreign_rows.calls(found)[0][1]
+    } == set() and "arguments: none, read as {}" in found.unmapped
     assert [name for name, _ in foreign_rows.calls(found)] == ["a_b", "a_b_2", "api_search_2", "c"]
     assert found.dialogue and len(found.dialogue.query.pool) == 3
 
@@ -139,14 +132,11 @@ def test_json_and_python_s_text_of_a_value_are_that_value(value: object) -> None
     assert found == value and (how or json.loads(repr(value)) == value)
 
 
-@pytest.mark.parametrize("text", ["plain", "", "{broken", "__import__('os')", "[open('x')]", "7"])
-def test_other_text_stays_text(text: str) -> None:
-    """Nothing is evaluated, and a bare number or word is text."""
-    assert opened(text) == (text, "")
-
-
 def test_broken_json_is_mended_only_if_asked() -> None:
-    """Results are never mended: only what a model was to write as JSON is."""
+    """Results are never mended: only what a model was to write as JSON is. Nothing is evaluated,
+    and a bare number or word is text."""
+    for other in ("plain", "", "{broken", "__import__('os')", "[open('x')]", "7"):
+        assert opened(other) == (other, "")
     assert opened('{"a": [1, 2')[0] == '{"a": [1, 2'
     assert opened('{"a": [1, 2', mend=True) == ({"a": [1, 2]}, "is no JSON and was mended")
 

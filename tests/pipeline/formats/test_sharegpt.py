@@ -147,15 +147,6 @@ def test_the_column_stands_in_for_tools_that_cannot_be_read(take: Take) -> None:
     assert findings(found) == [] and any("<tools>" in note for note in found.unmapped)
 
 
-def test_words_around_calls_are_kept_and_scratch_pads_told(take: Take) -> None:
-    """Words stay with their calls; what was never meant for the user is left out."""
-    call = '<tool_call>{"name": "get_weather", "arguments": {"city": "Bern"}}</tool_call>'
-    value = f"<scratch_pad>\nGoal: weather\n</scratch_pad>\nI look it up.\n{call}"
-    found = take(hermes(2, value))
-    assert said(found, "assistant")[0] == "I look it up."
-    assert "what stands in <scratch_pad>" in found.unmapped
-
-
 def test_results_are_told_by_their_tags(take: Take) -> None:
     """Some templates put them into a user's turn; a call without one got no answer."""
     assert reasons(take(with_turn(HERMES, 3, "conversations", **{"from": "user"}))) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -51,10 +50,10 @@ async def test_tools_become_apis() -> None:
 
 async def test_a_list_that_goes_round_in_a_circle_ends() -> None:
     """A cursor that was seen before ends the list, and that is said."""
+    log = ImportLog("shelf")
     async with connect(shelf.place(mcp=f"{shelf.COMMAND} --endless")) as session:
-        listing = await session.list_tools()
-    assert len(listing.tools) == 11
-    assert "circle" in listing.notes[0]
+        assert len(await session.list_tools(log)) == 11
+    assert "circle" in log.report(imported=0).notes[0]
 
 
 ANSWERS: list[tuple[str, dict[str, int], Any]] = [
@@ -137,7 +136,6 @@ async def test_a_server_that_cannot_be_used_is_an_error_that_says_why(
     [
         ("true", "ended before it began"),
         ("cat", "cannot be used"),
-        ("sleep 60", "did not begin within 1 seconds"),
         ("yes", "did not begin within 1 seconds"),
         ("head -c 200000000 /dev/zero", "did not begin|ended before"),
     ],
@@ -170,7 +168,7 @@ async def test_an_address_is_reached_over_http() -> None:
         port = int(running.stdout.readline())
         at = ExecutionSource(ApiSource(mcp=f"http://127.0.0.1:{port}/mcp", time_limit=5))
         async with connect(at) as session:
-            assert len((await session.list_tools()).tools) == 11
+            assert len(await session.list_tools(ImportLog("shelf"))) == 11
             assert (await session.call("add", {"a": 1, "b": 1})).observation.response == {"sum": 2}
             assert (await session.call("fail", {})).failure is Failure.TOOL_ERROR
             running.kill()
@@ -206,12 +204,6 @@ async def test_a_cancelled_call_leaves_nothing() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-
-
-def test_the_library_keeps_off_the_terminal() -> None:
-    """Its log may hold addresses and arguments: it goes to no handler of ours."""
-    assert not logging.getLogger("mcp").propagate
-    assert not logging.getLogger("httpx2").propagate
 
 
 def test_a_recipe_names_a_server() -> None:

@@ -117,7 +117,7 @@ def of(required: tuple[str, ...] = (), **fields: JsonObject) -> JsonObject:
     return {"type": "object", "properties": fields, "required": [*required]}
 
 
-values = json_values(st.none() | st.booleans() | st.integers() | st.text(), size=10, most=60)
+values = json_values(st.none() | st.booleans() | st.integers() | st.text(), size=8, most=30)
 
 
 @settings(deadline=None)

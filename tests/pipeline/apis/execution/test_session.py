@@ -131,8 +131,15 @@ async def test_only_what_the_recipe_names_is_executed(
                 await session.run(api, {})
 
 
-async def test_a_file_that_cannot_be_read_is_told(sums: MakeSource, tmp_path: Path) -> None:
-    """What decides a result and is gone stops the run with a message."""
+async def test_a_source_that_cannot_be_used_is_no_observation(
+    sums: MakeSource, tmp_path: Path, cache: Cache
+) -> None:
+    """It stops the run, is not remembered, and the next run tries again; so does a file that
+    decides a result and is gone."""
+    broken = shelf.source(mcp="no-such-program", name="shelf")
+    for _ in range(2):
+        with pytest.raises(ToolloomError, match="no-such-program"):
+            await run(Executions([broken], cache, 0), (tool("add"), {"a": 1, "b": 1}))
     workshop = Executions([sums()], None, 0)
     assert workshop.executes(put(1)[0])
     (tmp_path / "sums.py").unlink()
@@ -238,20 +245,9 @@ async def test_calls_at_once_are_made_one_after_the_other(sums: MakeSource) -> N
     async with Executions([sums()], None, 0).session("s1") as session:
         calls = (session.run(*put(1)) for _ in range(3))
         assert responses(await asyncio.gather(*calls)) == [1, 2, 3]
-
-
-async def test_a_source_that_cannot_be_used_is_no_observation(cache: Cache) -> None:
-    """It stops the run, is not remembered, and the next run tries again."""
-    broken = shelf.source(mcp="no-such-program", name="shelf")
-    for _ in range(2):
-        with pytest.raises(ToolloomError, match="no-such-program"):
-            await run(Executions([broken], cache, 0), (tool("add"), {"a": 1, "b": 1}))
-
-
-async def test_arguments_may_hold_any_characters(sums: MakeSource) -> None:
-    """Half a character, as a model may write it, is an argument like any other."""
-    (executed,) = await run(Executions([sums()], None, 0), put("\ud800"))
-    assert executed.execution.failure is Failure.TOOL_ERROR
+        # Half a character, as a model may write it, is an argument like any other.
+        odd = await session.run(*put("\ud800"))
+        assert odd.execution.failure is Failure.TOOL_ERROR
 
 
 def test_a_folder_executes_each_of_its_files(
