@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from pathlib import Path
@@ -27,7 +27,6 @@ from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.schemas import (
     ApiSource,
     Brief,
-    Budget,
     BudgetReached,
     Domain,
     Need,
@@ -87,16 +86,29 @@ class Forecast(Record):
 
 
 @dataclass
+class Kind:
+    """What records took, and how many there were."""
+
+    fed: int = 0
+    accepted: list[int] = field(default_factory=list)
+    uses: list[Usage] = field(default_factory=list)
+
+
+@dataclass
 class Sampled:
     """What a stage did in a sample. Records that come of no row (sources, worlds, foreign trees)
-    are there in a sample as they are in the run: they are the first of each pair, others the
-    second."""
+    are there in a sample as they are in the run: they stand alone."""
 
+    alone: Kind = field(default_factory=Kind)
+    drawn: Kind = field(default_factory=Kind)
     rows: int = 0  # that it was fed from
-    fed: list[int] = field(default_factory=lambda: [0, 0])
-    accepted: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
-    uses: tuple[list[Usage], list[Usage]] = field(default_factory=lambda: ([], []))
     kept: float = 1.0  # of what was accepted, after settling
+
+    def of(self, record: Record) -> Kind:
+        stands = isinstance(record, ApiSource | World | WorldPlan)
+        if isinstance(record, Seed):
+            stands = record.source == "toolbench"
+        return self.alone if stands else self.drawn
 
 
 async def estimate(
@@ -141,7 +153,7 @@ async def estimate(
             raise BudgetReached(f"The sample alone is too much. {error}") from error
         folder = RunFolder(Path(summary.path))
         for stage, did in sampled.items():
-            accepted, mark = sum(map(sum, did.accepted)), folder.stage(stage).mark
+            accepted, mark = sum(did.alone.accepted + did.drawn.accepted), folder.stage(stage).mark
             if accepted and mark:
                 did.kept = mark.accepted / accepted
     return forecast(recipe, chosen, sampled, small.queries.count, summary)
@@ -161,9 +173,9 @@ def _watched(stage: Stage, recipe: Recipe, did: Sampled, most: int) -> Stage:
         if batched:  # the prices of the run, though the sample is asked directly
             tokens = use.prompt_tokens, use.completion_tokens, use.cached_tokens
             use = use.model_copy(update={"cost": batched.cost(*tokens, batch=True)})
-        kind = 0 if _stands_alone(record) else 1
-        did.accepted[kind].append(len(outcome.accepted))
-        did.uses[kind].append(use)
+        kind = did.of(record)
+        kind.accepted.append(len(outcome.accepted))
+        kind.uses.append(use)
         return outcome
 
     def feed(given: StageInput) -> Iterator[Record]:
@@ -174,11 +186,11 @@ def _watched(stage: Stage, recipe: Recipe, did: Sampled, most: int) -> Stage:
         domains = 1 if stage.beside else max(3, -(-pool // recipe.apis.per_domain))
         spread: list[Brief | Domain] = []
         for record in source(given):
-            kind = 0 if _stands_alone(record) else 1
-            did.fed[kind] += 1
+            kind = did.of(record)
+            kind.fed += 1
             if isinstance(record, Brief | Domain):
                 spread.append(record)
-            elif not isinstance(record, Seed) or kind or did.fed[0] <= most:
+            elif not isinstance(record, Seed) or kind is did.drawn or kind.fed <= most:
                 yield record
         each = sum(getattr(record, "count", 1) for record in spread) / max(1, len(spread))
         number = min(len(spread), max(1 if stage.beside else 3, round(domains / max(1, each))))
@@ -187,13 +199,6 @@ def _watched(stage: Stage, recipe: Recipe, did: Sampled, most: int) -> Stage:
     # How many records a feed of fewer makes is for nobody to expect.
     expects = stage.expects if stage.reads is Need else None
     return dataclasses.replace(stage, work=work, feed=source and feed, expects=expects)
-
-
-def _stands_alone(record: Record) -> bool:
-    """Whether a record comes of no row, domain or query: the run has no more of them."""
-    if isinstance(record, Seed):
-        return record.source == "toolbench"
-    return isinstance(record, ApiSource | World | WorldPlan)
 
 
 @dataclass
@@ -206,17 +211,16 @@ class Through:
     use: dict[str, float] = field(default_factory=lambda: dict.fromkeys(MEASURES, 0.0))
     variance: dict[str, float] = field(default_factory=lambda: dict.fromkeys(MEASURES, 0.0))
 
-    def send(self, number: float, did: Sampled, kind: int, doubt: float) -> None:
+    def send(self, number: float, kind: Kind, kept: float, doubt: float) -> None:
         """Records, which take what those of the sample took; their number is in doubt itself."""
         self.entering += number
-        accepted, uses = did.accepted[kind], did.uses[kind]
-        if not accepted or not number:
+        if not kind.accepted or not number:
             return
-        self.accepted += did.kept * number * fmean(accepted)
-        if mean := fmean(accepted):
-            self.doubt = doubt + pvariance(accepted) / len(accepted) / mean**2
+        self.accepted += kept * number * (mean := fmean(kind.accepted))
+        if mean:
+            self.doubt = doubt + pvariance(kind.accepted) / len(kind.accepted) / mean**2
         for measure in MEASURES:
-            values = [float(getattr(use, measure)) for use in uses]
+            values = [float(getattr(use, measure)) for use in kind.uses]
             mean = fmean(values)
             self.use[measure] += number * mean
             error = pvariance(values) / len(values) + doubt * mean**2
@@ -242,28 +246,20 @@ def through(
         elif stage.sift:
             flow = Through(rows.accepted, rows.accepted, rows.doubt)
         else:
-            alone = float(did.fed[0])
             others = rows.accepted
             if stage.beside:
-                others *= did.fed[1] / did.rows if did.rows else 0.0
-            elif stage.feed:
-                others = max(0.0, _drawn(stage, recipe, round(rows.accepted)) - alone)
-            flow.send(alone, did, 0, 0.0)
-            flow.send(others, did, 1, 0.0 if stage.reads is Need else rows.doubt)
+                others *= did.drawn.fed / did.rows if did.rows else 0.0
+            elif stage.expects:
+                others = max(0.0, stage.expects(recipe, round(others)) - did.alone.fed)
+            elif stage.feed:  # a stage of a test's own
+                others = recipe.queries.count if stage.name == "queries" else did.drawn.fed
+            flow.send(did.alone.fed, did.alone, did.kept, 0.0)
+            doubt = 0.0 if stage.reads is Need else rows.doubt
+            flow.send(others, did.drawn, did.kept, doubt)
         found[stage.name] = flow
         if not stage.beside:
             rows = flow
     return found
-
-
-def _drawn(stage: Stage, recipe: Recipe, before: int) -> int:
-    """How many records the whole run draws for a stage that is fed."""
-    if stage.expects:
-        return stage.expects(recipe, before)
-    if stage.name == "queries":
-        return recipe.queries.count
-    assert stage.feed
-    return sum(1 for _ in stage.feed(StageInput.none(recipe, stage.name)))
 
 
 def forecast(
@@ -286,6 +282,7 @@ def forecast(
         return Total(accepted=round(accepted + expanded), use=_use(sums))
 
     expected, low, high = total(0.0), total(-DEVIATIONS), total(DEVIATIONS)
+    sides = {"low": low, "expected": expected, "high": high}
     return Forecast(
         run=recipe.run_id,
         stages=tuple(
@@ -301,11 +298,14 @@ def forecast(
         expected=expected,
         low=low,
         high=high,
-        limits=_limits(recipe.budget, expected, low, high),
+        limits=tuple(
+            Limit(name=name, limit=limit, **{s: _taken(t, name) for s, t in sides.items()})
+            for name, limit in recipe.budget.model_dump(exclude_none=True).items()
+        ),
         unseen=tuple(  # those that have no record in the run either are left out
             stage.name
             for stage in stages
-            if not any(sampled[stage.name].accepted)
+            if not (sampled[stage.name].alone.accepted or sampled[stage.name].drawn.accepted)
             and not (stage.sift or (stage.feed and not found[stage.name].entering))
         ),
         queries=queries,
@@ -313,18 +313,10 @@ def forecast(
     )
 
 
+def _taken(total: Total, limit: str) -> float:
+    """What a run takes of a limit of its budget."""
+    return float(getattr(total.use, limit.removeprefix("max_")))
+
+
 def _use(sums: dict[str, float]) -> Usage:
     return Usage.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})
-
-
-def _limits(budget: Budget, expected: Total, low: Total, high: Total) -> tuple[Limit, ...]:
-    measures: dict[str, Callable[[Total], float]] = {
-        "max_cost": lambda total: total.use.cost,
-        "max_tokens": lambda total: total.use.tokens,
-        "max_requests": lambda total: total.use.requests,
-    }
-    return tuple(
-        Limit(name=name, limit=limit, low=of(low), expected=of(expected), high=of(high))
-        for name, of in measures.items()
-        if (limit := getattr(budget, name)) is not None
-    )

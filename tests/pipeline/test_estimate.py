@@ -9,6 +9,7 @@ from support.screen import shown
 from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.run_report import Counts, Summary
 from toolloom.pipeline.estimate import (
+    Kind,
     Sampled,
     estimate,
     forecast,
@@ -34,11 +35,8 @@ def recipe(server: FakeServer | None = None, **changes: Any) -> Recipe:
 def took(requests: list[int], accepted: list[int] | None = None, kept: float = 1.0) -> Sampled:
     """A stage whose records took so many requests each."""
     uses = [Usage(requests=n, prompt_tokens=100 * n, cost=n / 100) for n in requests]
-    return Sampled(
-        accepted=([], accepted or [1] * len(requests)),
-        uses=([], uses),
-        kept=kept,
-    )
+    drawn = Kind(len(requests), accepted or [1] * len(requests), uses)
+    return Sampled(drawn=drawn, kept=kept)
 
 
 def foretold(recipe: Recipe, stages: list[Stage], sample: dict[str, Sampled]) -> Any:
@@ -118,8 +116,7 @@ def test_sources_are_counted_as_they_are() -> None:
         "worlds": False,
     }
     apis = took([2, 2, 2], accepted=[2, 2, 2])
-    sources = took([0, 0], accepted=[50, 50])
-    apis.fed, apis.accepted[0][:], apis.uses[0][:] = [2, 3], sources.accepted[1], sources.uses[1]
+    apis.alone = took([0, 0], accepted=[50, 50]).drawn
     chosen = recipe(apis=plan)
     sampled = {"domains": took([1] * 3, accepted=[3] * 3), "apis": apis}
     found = through(chosen, [STAGES[0], STAGES[2]], sampled)
