@@ -32,7 +32,6 @@ HELD_SECONDS = 0.1  # how long SQLite may hold up the event loop for a file that
 AGAIN_SECONDS, LONGEST_WAIT = 0.05, 1.0  # between looks whether it still is
 VARIABLE = "TOOLLOOM_CACHE"
 KEYS_AT_ONCE = 500  # keys in a statement: SQLite takes 32,766 parameters
-REMOVED_AT_ONCE = 5_000
 # The log is moved into the file when it has so many pages (64 MB). That waits for the disk: at the
 # usual 1,000 pages it costs as much as all else that a write does.
 LOG_PAGES = 16_000
@@ -369,10 +368,8 @@ class Cache:
         what = f"{self.where}: {count:,} responses ({size(room)}){paid}"
         if dry:
             return f"{what}, would be removed; nothing was."
-        some = f"DELETE FROM responses WHERE id IN (SELECT id {where} LIMIT {REMOVED_AT_ONCE})"
         with self._explained():
-            while self._connection.execute(some, values).rowcount:  # runs go on in between
-                pass
+            self._connection.execute(f"DELETE {where}", values)
         try:
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

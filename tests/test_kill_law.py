@@ -1,7 +1,7 @@
 """The law of kill -9, where it is held: by the runner, which writes files, and by the cache.
 
 Every feature runs on these two; none of them needs a kill of its own. What is beside them has its
-own test: `llm/test_batch_jobs.py` batches, `pipeline/orchestration/test_killed.py` servers that
+own test: `llm/test_batch.py` batches, `pipeline/orchestration/test_killed.py` servers that
 schedule.
 """
 

@@ -37,29 +37,17 @@ class PrefectServer:
     home: Path
     database: Path
     environment: dict[str, str] = field(default_factory=dict)
-    process: subprocess.Popen[bytes] | None = None
-
-    def begin(self) -> None:
-        """Start it, also again where it was killed."""
-        where = ["--host", "127.0.0.1", "--port", self.url.rpartition(":")[2], "--no-ui"]
-        command = [*PREFECT, "server", "start", *where]
-        self.process = self.start(*command, log=self.home / "server.log")
-        look(lambda: _answers(self.url), "the server answers")
-
-    def end(self) -> None:
-        if self.process:
-            kill(self.process)
 
     def ask(self, path: str, **body: Any) -> Any:
-        """POST, or GET without a body."""
-        return self.request("POST" if body else "GET", path, body or None)
-
-    def request(self, method: str, path: str, body: Any = None) -> Any:
-        """Tried again where Prefect's own client does: its database is busy on a busy machine."""
+        """POST, or GET without a body; tried again where Prefect's own client does: its database is
+        busy on a busy machine."""
+        method = "POST" if body else "GET"
 
         def answered() -> httpx.Response | None:
             try:
-                answer = httpx.request(method, f"{self.url}/api/{path}", json=body, timeout=60)
+                answer = httpx.request(
+                    method, f"{self.url}/api/{path}", json=body or None, timeout=60
+                )
             except httpx.TransportError:
                 if method == "GET":  # what changes something may have done so
                     return None
@@ -109,15 +97,6 @@ class PrefectServer:
 
         return look(final_run, f"{run} ends")
 
-    def runs(self, deployment: str) -> list[dict[str, Any]]:
-        """The flow runs of a deployment, as they were to start."""
-        found: list[dict[str, Any]] = self.ask(
-            "flow_runs/filter",
-            deployments={"id": {"any_": [deployment]}},
-            sort="START_TIME_ASC",
-        )
-        return found
-
     def artifacts(self, run: str) -> dict[str, dict[str, Any]]:
         """The artifacts of a flow run by type."""
         found = self.ask("artifacts/filter", flow_runs={"id": {"any_": [run]}})
@@ -161,11 +140,13 @@ def server(home: Path) -> Iterator[PrefectServer]:
         "PREFECT_WORKER_QUERY_SECONDS": "1",
     }
     running = PrefectServer(url, home, database, {**os.environ, **settings})
+    where = ["--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    process = running.start(*PREFECT, "server", "start", *where, log=home / "server.log")
     try:
-        running.begin()
+        look(lambda: _answers(url), "the server answers")
         yield running
     finally:
-        running.end()
+        kill(process)
         shutil.rmtree(folder)
 
 
@@ -177,11 +158,7 @@ def _answers(url: str) -> bool:
 
 def kill(process: subprocess.Popen[bytes]) -> None:
     """kill -9 for a process and all it has started, at once: none sees another one end."""
-    for number in (
-        signal.SIGSTOP,
-        signal.SIGSTOP,
-        signal.SIGKILL,
-    ):  # twice: for what began meanwhile
+    for number in (signal.SIGSTOP, signal.SIGSTOP, signal.SIGKILL):  # for what began meanwhile
         for pid in [process.pid, *family(process.pid)]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
