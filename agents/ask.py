@@ -40,11 +40,6 @@ def shape(properties: JsonObject) -> JsonObject:
     }
 
 
-def one(name: str, schema: JsonObject) -> JsonObject:
-    """JSON Schema of an answer with one field."""
-    return shape({name: schema})
-
-
 @dataclass
 class Costs:
     """What a record's questions have taken so far, also when one of them fails.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, one, shape
+from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, shape
 from toolloom.agents.wording import keep_new
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import Brief, Domain, JsonObject, Outcome, Reason, Rejected, seed_for
@@ -27,7 +27,7 @@ def schema(count: int) -> JsonObject:
     """Shape of an answer with at most `count` domains."""
     fields = {"name": {"type": "string"}, "description": {"type": "string"}}
     domains = {"type": "array", "items": shape(fields), "minItems": 1, "maxItems": count}
-    return one("domains", domains)
+    return shape({"domains": domains})
 
 
 def read(answer: Any, brief: Brief) -> list[Domain]:

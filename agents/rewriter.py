@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
 from toolloom.agents.tester import Rated, rate
 from toolloom.pipeline.checks.instructions import (
     NAMING,
@@ -134,7 +134,7 @@ async def _choose(job: Job, cut: LevelText) -> None:
             job.model,
             render("rewriter_statement", {"request": cut.seed.hybrid, "spans": spans}),
             read,
-            schema=one("situation", {"type": "integer", "minimum": 0, "maximum": len(spans)}),
+            schema=shape({"situation": {"type": "integer", "minimum": 0, "maximum": len(spans)}}),
             seed=job.seed,
             max_tokens=40,
         )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, one, shape
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
 from toolloom.agents.query import goals, moment, withheld
 from toolloom.agents.wording import Fact, read_request, transcript
 from toolloom.pipeline.apis.execution.results import Executed, Executor, Search, Shorten
@@ -192,7 +192,7 @@ async def _simulate(play: DialogueInProgress, api: Api, call: ToolCall) -> Answe
         play.job.model,
         render("simulator_execution", variables),
         lambda a: a["response"],
-        schema=one("response", api.returns or {}),
+        schema=shape({"response": api.returns or {}}),
         seed=seed_for(play.seed, call.id),
         max_tokens=800,
     )

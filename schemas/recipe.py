@@ -10,7 +10,6 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -32,7 +31,7 @@ from toolloom.schemas.instruction import RewritePlan
 from toolloom.schemas.plans import ApiPlan, CurationPlan, QueryPlan, SearchPlan, TestPlan, WorldPlan
 from toolloom.schemas.splits import Extension, Regeneration, SplitPlan
 from toolloom.schemas.template import ExpansionPlan
-from toolloom.schemas.yaml_reader import UnreadableYaml, read_yaml
+from toolloom.schemas.yaml_reader import UnreadableYaml, YamlDocument, read_yaml
 
 AgentName: TypeAlias = Literal["domain", "api", "query", "simulator", "tester", "rewriter"]
 
@@ -255,23 +254,16 @@ LONGEST = 80  # characters of a value that a message repeats
 LARGEST = 4_000_000  # characters of a recipe's file
 
 
-@dataclass(frozen=True)
-class _Text:
-    """What a YAML file holds, and the line of each place in it."""
-
-    value: Any
-    lines: Mapping[tuple[Any, ...], int]
-
-    def line(self, path: tuple[Any, ...]) -> int:
-        """That of a place, or of the nearest one around it that the file has; else 0."""
-        there = tuple(part for part in path if part != "[key]")
-        while there and there not in self.lines:
-            there = there[:-1]
-        return self.lines[there] if there else 0
+def _line(text: YamlDocument, path: tuple[Any, ...]) -> int:
+    """That of a place, or of the nearest one around it that the file has; else 0."""
+    there = tuple(part for part in path if part != "[key]")
+    while there and there not in text.lines:
+        there = there[:-1]
+    return text.lines[there] if there else 0
 
 
 def parse_recipe(
-    data: Any, where: str, overrides: JsonObject | None = None, text: _Text | None = None
+    data: Any, where: str, overrides: JsonObject | None = None, text: YamlDocument | None = None
 ) -> Recipe:
     """Validate a mapping. Raises RecipeError that names each field and the nearest known one.
 
@@ -298,7 +290,7 @@ def parse_recipe(
         told = []
         for each in errors:
             origin = _origin(each["loc"], overrides)
-            line = text.line(each["loc"]) if text and not origin else 0
+            line = _line(text, each["loc"]) if text and not origin else 0
             told.append((line, f"  {f'line {line}: ' if line else ''}{_explain(each, origin)}"))
         lines = [words for _, words in sorted(told, key=lambda one: one[0])]
         both = " with the overrides" if overrides else ""
@@ -432,7 +424,7 @@ def _origin(path: tuple[Any, ...], overrides: JsonObject | None) -> str:
     return " (from the overrides)" if path and overrides else ""
 
 
-def _read_yaml(path: str | Path) -> _Text:
+def _read_yaml(path: str | Path) -> YamlDocument:
     """What a YAML file holds. Raises RecipeError."""
     try:
         with Path(path).open(encoding="utf-8") as file:
@@ -452,7 +444,7 @@ def _read_yaml(path: str | Path) -> _Text:
         place = found.repeated[0]
         name = ".".join(map(str, place))
         raise RecipeError(f"{path}: line {found.lines[place]}: {name} stands twice; give it once.")
-    return _Text(found.value, found.lines)
+    return found
 
 
 def _read_prices(path: str) -> Any:

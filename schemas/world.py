@@ -43,11 +43,6 @@ class World(Record):
         """Names what its operations do: equal worlds have equal hashes."""
         return digest(self.spec)
 
-    @property
-    def script_names(self) -> list[str]:
-        """What rows call its scripts."""
-        return [str(script.get("name", place)) for place, script in enumerate(self.scripts, 1)]
-
 
 class Told(Record):
     """A value of a result that the assistant has to tell."""

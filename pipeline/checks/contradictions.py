@@ -20,7 +20,7 @@ from itertools import combinations, islice, pairwise
 from typing import Any
 
 from toolloom.pipeline.checks.grounding import ADDRESS, CODE, close, fixed, leaves, said
-from toolloom.pipeline.checks.schema import parts_of
+from toolloom.pipeline.checks.schema import as_dict, parts_of
 from toolloom.pipeline.checks.text.dates import dated, dates, only_date
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 from toolloom.pipeline.checks.text.times import only_time, spans_of_time, timed, times
@@ -178,10 +178,9 @@ def _leaves(value: Any, schema: Any, text: str) -> Iterator[tuple[Any, JsonObjec
     stack = [(value, schema)]
     while stack:
         item, known = stack.pop()
-        known = known if isinstance(known, dict) else {}
+        known = as_dict(known)
         if isinstance(item, dict):
-            inner = known.get("properties")
-            inner = inner if isinstance(inner, dict) else {}
+            inner = as_dict(known.get("properties"))
             stack += [(part, inner.get(key)) for key, part in reversed(item.items())]
         elif isinstance(item, list):
             if all(map(is_number, item)) and computed(item, text):

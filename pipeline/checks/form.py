@@ -237,7 +237,8 @@ def helpful_replies(dialogue: Dialogue) -> Iterator[Fault]:
         swapped = _AS_USER if place == last else None
         for fault in _faults(text, swapped, "speaks as the user"):
             yield Fault(Reason.UNHELPFUL_ANSWER, place, fault)
-        if place == last and _only_asks(text):
+        parts = re.findall(r"[^.!?\n]*\w[^.!?\n]*[.!?]*", text)
+        if place == last and parts and all(part.rstrip().endswith("?") for part in parts):
             yield Fault(Reason.UNHELPFUL_ANSWER, place, "the last reply only asks")
         heard = said_before(dialogue, place)
         if final and any(
@@ -272,8 +273,3 @@ def _looped(text: str) -> str | None:
     found = [w.folded for w in words(text)]
     grams = Counter(zip(*(found[i:] for i in range(_GRAM)), strict=False))
     return next((" ".join(gram) for gram, times in grams.items() if times >= _LOOP), None)
-
-
-def _only_asks(text: str) -> bool:
-    parts = re.findall(r"[^.!?\n]*\w[^.!?\n]*[.!?]*", text)
-    return bool(parts) and all(part.rstrip().endswith("?") for part in parts)

@@ -12,7 +12,7 @@ from urllib.parse import unquote_plus
 
 from rapidfuzz import fuzz
 
-from toolloom.pipeline.checks.schema import oddity, parts_of
+from toolloom.pipeline.checks.schema import as_dict, oddity, parts_of
 from toolloom.pipeline.checks.text.dates import dates, numbers_outside, only_date
 from toolloom.pipeline.checks.text.numbers import quantities, sums
 from toolloom.pipeline.checks.text.times import moments, only_time, seconds_in, spans_of_time, times
@@ -61,8 +61,7 @@ _GENERIC = frozenset(
 
 def named(name: str, schema: JsonObject | None) -> JsonObject:
     """A parameter's schema with its name as title, whose words help to ground booleans."""
-    known = schema if isinstance(schema, dict) else {}
-    return {"title": name, **known}
+    return {"title": name, **as_dict(schema)}
 
 
 def mentions(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> bool:
@@ -79,9 +78,9 @@ def says(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> 
     words ask for such a part. True must be named by a word of the schema's title or description;
     False may also go unsaid, and does not count where the word stands without a negation.
     """
-    schema = schema if isinstance(schema, dict) else {}
+    schema = as_dict(schema)
     if isinstance(value, dict):
-        known = _properties(schema)
+        known = as_dict(schema.get("properties"))
         return all(says(text, v, named(k, known.get(k)), now) for k, v in value.items())
     if isinstance(value, list):
         each = named(str(schema.get("title", "")), schema.get("items"))
@@ -104,11 +103,6 @@ def says(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> 
     if told is None:
         return isinstance(schema.get("enum"), list) and _abbreviated(value, text, schema)
     return told
-
-
-def _properties(schema: JsonObject) -> dict[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
 
 
 def _about(schema: JsonObject) -> tuple[frozenset[str], frozenset[int]]:
@@ -225,7 +219,7 @@ def _abbreviated(value: str, text: str, schema: JsonObject) -> bool:
 
 def fixed(value: Any, schema: JsonObject | None) -> bool:
     """The schema itself gives the value: its default, its constant, or the only choice."""
-    known = schema if isinstance(schema, dict) else {}
+    known = as_dict(schema)
     choices = known.get("enum")
     if isinstance(choices, list) and len(choices) == 1 and same(choices[0], value):
         return True
@@ -274,9 +268,9 @@ def founded(
     """Is every leaf of the value said in one of the texts or found in an observation?"""
     if fixed(value, schema):
         return True
-    schema = schema if isinstance(schema, dict) else {}
+    schema = as_dict(schema)
     if isinstance(value, dict):
-        known = _properties(schema)
+        known = as_dict(schema.get("properties"))
         return all(
             founded(v, texts, observed, named(k, known.get(k)), now) for k, v in value.items()
         )
@@ -373,12 +367,6 @@ def _initials(value: str, text: str) -> bool:
     return any(w.raw == initials for w in words(text))
 
 
-def _is_slip(value: str, word: str) -> bool:
-    """A slip of the pen in a long word."""
-    alike = len(value) > 7 and len(word) > 7 and value[0] == word[0]
-    return alike and fuzz.ratio(value, word) >= 93
-
-
 def _gathered(value: str, sentence: str) -> bool:
     """All content words of the value within a few words of each other, in any order."""
     needed = [w for w in words(value) if w.folded not in STOP]
@@ -408,7 +396,7 @@ def _places(wanted: Word, found: tuple[Word, ...], sentence: str) -> list[int]:
         starts = {q.start for q in quantities(sentence) if values & set(q.readings())}
         return [i for i, w in enumerate(found) if w.start in starts or w.folded == wanted.folded]
     value = wanted.folded
-    root, units, others, long = stem(value), unit_forms(value), forms(value), len(value) > 7
+    root, units, others = stem(value), unit_forms(value), forms(value)
     return [
         place
         for place, (_, word, _, _) in enumerate(found)
@@ -416,7 +404,10 @@ def _places(wanted: Word, found: tuple[Word, ...], sentence: str) -> list[int]:
         or stem(word) == root
         or word in units
         or (word in others and len(word) > 3)
-        or (long and _is_slip(value, word))
+        # A slip of the pen in a long word.
+        or (
+            min(len(value), len(word)) > 7 and value[0] == word[0] and fuzz.ratio(value, word) >= 93
+        )
     ]
 
 

@@ -26,7 +26,7 @@ from toolloom.pipeline.checks.grounding import (
     says,
 )
 from toolloom.pipeline.checks.schema import parts_of
-from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, Dated, dated, dates
+from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, dated, dates
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities, sums
 from toolloom.pipeline.checks.text.times import seconds_in, spans_of_time, timed, times
 from toolloom.pipeline.checks.text.words import (
@@ -243,6 +243,7 @@ _METRIC = frozenset(
 
 
 _RANGE = re.compile(r"\d{1,2} to \d{1,2}")
+_NUMBERED = re.compile(r"(?:the )?\d+\w\w")  # a day said by its number, of the month that is meant
 
 
 class UnfoundedClaim(NamedTuple):
@@ -302,7 +303,9 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         inside = [q for q in quantities(phrase) if q.stated]
         beside = [d for d in marks if 0 < max(d.start - place.end, place.start - d.end) < 7]
         weekday = WEEKDAYS.get(phrase.split()[-1].lower())
-        if weekday is not None and (named := [d for d in beside if _numbered(d, text)]):
+        if weekday is not None and (
+            named := [d for d in beside if d.absolute or _NUMBERED.fullmatch(text, d.start, d.end)]
+        ):
             # «Wednesday, 3 March», «Wed the 3rd», «3 March (Wednesday)»
             days = named[0].days if named[0].absolute else named[0].days & evidence.days
             held = any(day.weekday() == weekday for day in days)
@@ -318,11 +321,6 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             continue  # «10 to 19 degrees»: two numbers, judged as such
         if moment.sure or held:
             yield "time", moment.start, moment.end, held
-
-
-def _numbered(day: Dated, text: str) -> bool:
-    """Whether a day is said by its number, of a month or of the one meant."""
-    return day.absolute or bool(re.fullmatch(r"(?:the )?\d+\w\w", text[day.start : day.end]))
 
 
 def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:

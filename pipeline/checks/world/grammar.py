@@ -127,7 +127,6 @@ class NameScope:
     names: Mapping[str, Kind] = field(default_factory=dict)  # rows and values bound before
     here: tuple[tuple[str, str], ...] = ()  # aliases of the rows looked at, innermost last
     this: tuple[str, str] | None = None  # the row that a rule, a change or a view is about
-    views: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by entity
     skips: bool = True  # whether a clause with an absent argument is passed over
     after: bool = False  # in what a promise says of the state after a call: `was(…)` is before it
 
@@ -513,7 +512,7 @@ class _TermReader:
             if kind["type"] != "row":
                 self.fail(f"Only rows can be shown as `[…]`, and here is {said(kind)}")
             alias = self.alias(scope)
-            view, shape = self.view(scope.at(alias, kind["entity"], shown=True), kind["entity"])
+            view, shape = self.view(scope.at(alias, kind["entity"], shown=True))
             return ["shown", alias, tree, view], shape
         return tree, kind
 
@@ -571,7 +570,7 @@ class _TermReader:
         if self.peek().text == "[":
             if item["type"] != "row":
                 self.fail("Only rows can be shown as `[…]`")
-            view, shape = self.view(replace(within, this=(alias, item["entity"])), item["entity"])
+            view, shape = self.view(replace(within, this=(alias, item["entity"])))
         return ["list", source, alias, test, order, limit, view], list_of(shape)
 
     def order(self, scope: NameScope) -> list[list[Any]]:
@@ -586,21 +585,10 @@ class _TermReader:
                     break
         return keys
 
-    def view(self, scope: NameScope, entity: str) -> tuple[Tree, Kind]:
+    def view(self, scope: NameScope) -> tuple[Tree, Kind]:
         """What of a row is shown: `[order_id, customer.name, lines where … […] as items]`."""
         self.deeper()
         self.need("[")
-        token = self.peek()
-        named = scope.views.get(entity, {})
-        if token.text in named and self.peek(1).text == "]":
-            self.next += 2
-            self.depth -= 1
-            inner = _TermReader(f"[{named[token.text]}]", scope)
-            inner.fresh, inner.depth = self.fresh, self.depth
-            tree, kind = inner.view(scope, entity)
-            inner.end()
-            self.fresh = inner.fresh
-            return tree, kind
         fields: list[list[Any]] = []
         kinds: dict[str, Kind] = {}
         while not self.found("]"):

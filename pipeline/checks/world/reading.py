@@ -50,8 +50,7 @@ _TYPES = {
 _KEYS = {
     "world": {"world", "category", "tool", "about", "currency", "actor", "entities", "operations"}
     | {"policies", "promises"},
-    "entity": {"key", "noun", "called", "rows", "fields", "data", "rules", "likely", "rising"}
-    | {"views"},
+    "entity": {"key", "noun", "called", "rows", "fields", "data", "rules", "likely", "rising"},
     "operation": {"about", "sought", "args", "steps", "returns"},
     "policy": {"says", "calls", "must", "first", "same", "consent", "words"},
     "promise": {"effects", "only_if", "after", "shows"},
@@ -69,12 +68,11 @@ class _World:
     entities: dict[str, dict[str, Kind]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     nouns: dict[str, str] = field(default_factory=dict)
-    views: dict[str, dict[str, str]] = field(default_factory=dict)
     actor: str | None = None
 
     def scope(self) -> NameScope:
         names = {"me": grammar.row_of(self.actor)} if self.actor else {}
-        return NameScope(self.entities, self.keys, names=names, views=self.views)
+        return NameScope(self.entities, self.keys, names=names)
 
     def told(self, place: Place, act: Callable[..., Any], *values: Any) -> Any:
         """What an act gives for its values; its mistake is told, and gives nothing."""
@@ -187,8 +185,6 @@ def _declare(reader: _World, name: str, raw: Any) -> None:
     reader.nouns[name] = str(spec.get("noun") or _singular(name))
     kind = {"type": "ref", "entity": name} | ({"whole": True} if match and not match[2] else {})
     reader.entities[name] = {reader.keys[name]: kind}
-    views = reader.mapping(spec.get("views", {}), ("entities", name, "views"))
-    reader.views[name] = {view: str(fields) for view, fields in views.items()}
 
 
 def _singular(name: str) -> str:

@@ -65,10 +65,6 @@ def _on(value: str, voice: Voice) -> str:
     return text if text in ("yesterday", "today", "tomorrow") else f"on {text}"
 
 
-def _weekday(value: str, voice: Voice) -> str:
-    return WEEKDAYS[date.fromisoformat(value[:10]).weekday()]
-
-
 def _time(value: str, voice: Voice) -> str:
     hour, minute = int(value[-5:-3]), value[-2:]
     half = "am" if hour < 12 else "pm"
@@ -85,25 +81,23 @@ def _number(value: Any, voice: Voice) -> str:
     return SMALL[value] if isinstance(value, int) and 0 <= value <= 10 else f"{value:,}"
 
 
-def _first(value: str, voice: Voice) -> str:
-    return value.split()[0] if value.split() else value
-
-
-def _article(value: str, voice: Voice) -> str:
-    return f"{'an' if value[:1].lower() in 'aeio' else 'a'} {value}"
-
-
 FORMS: dict[str, tuple[tuple[str, ...], Callable[[Any, Voice], str]]] = {
     "money": (("integer", "number"), _money),
     "date": (("date", "datetime"), _date),
     "day": (("date", "datetime"), _day),
     "on": (("date", "datetime"), _on),
-    "weekday": (("date", "datetime"), _weekday),
+    "weekday": (
+        ("date", "datetime"),
+        lambda value, voice: WEEKDAYS[date.fromisoformat(value[:10]).weekday()],
+    ),
     "time": (("time", "datetime"), _time),
     "when": (("datetime",), _when),
     "number": (("integer",), _number),
-    "first": (("text",), _first),
-    "a": (("text", "choice"), _article),
+    "first": (("text",), lambda value, voice: (value.split() or [value])[0]),
+    "a": (
+        ("text", "choice"),
+        lambda value, voice: f"{'an' if value[:1].lower() in 'aeio' else 'a'} {value}",
+    ),
     "lower": (("text", "choice"), lambda value, voice: value[:1].lower() + value[1:]),
     "upper": (("text", "choice"), lambda value, voice: value[:1].upper() + value[1:]),
 }
@@ -136,16 +130,14 @@ class Words:
                 return None
             parts.append(_worded(value, form, voice))
         text = "".join(parts)
-        return text[:1].upper() + text[1:] if self._begins_with_slot() else text
+        begins = bool(self.pieces) and not isinstance(self.pieces[0], str)
+        return text[:1].upper() + text[1:] if begins else text
 
     def told(self, frame: Frame, voice: Voice) -> list[tuple[Any, str]]:
         """Each value that the text says, and how: not those that only choose a word."""
         slots = [piece for piece in self.pieces if not isinstance(piece, str)]
         values = [(as_term(tree)(frame), form) for tree, form in slots if form[:3] != "if "]
         return [(v, _worded(v, form, voice)) for v, form in values if v is not None]
-
-    def _begins_with_slot(self) -> bool:
-        return bool(self.pieces) and not isinstance(self.pieces[0], str)
 
     @property
     def trees(self) -> list[Tree]:
