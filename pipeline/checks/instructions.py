@@ -22,7 +22,7 @@ from toolloom.pipeline.checks.schema import as_dict, as_strings
 from toolloom.pipeline.checks.text.dates import dates
 from toolloom.pipeline.checks.text.numbers import SMALL, quantities
 from toolloom.pipeline.checks.text.words import STOP, exact, fold, letters, plain, stem, words
-from toolloom.schemas import Finding, Granularity, JsonObject, Reason, Seed
+from toolloom.schemas import Finding, Granularity, Reason, Seed
 
 NAMING = (Granularity.CATEGORY, Granularity.TOOL, Granularity.API)  # coarse to fine
 LONGEST = 2_000  # letters of an instruction
@@ -117,12 +117,8 @@ def _between(found: re.Match[str]) -> str:
 
 def tags_of(seed: Seed, level: Granularity) -> tuple[str, ...]:
     """A level's tags, one for each call; none for the levels that name none."""
-    lists = {
-        Granularity.CATEGORY: seed.tags.categories,
-        Granularity.TOOL: seed.tags.tools,
-        Granularity.API: seed.tags.apis,
-    }
-    return lists.get(level, ())
+    tags = seed.tags
+    return dict(zip(NAMING, (tags.categories, tags.tools, tags.apis), strict=True)).get(level, ())
 
 
 def spoken_tags(seed: Seed, level: Granularity) -> tuple[str, ...]:
@@ -132,16 +128,14 @@ def spoken_tags(seed: Seed, level: Granularity) -> tuple[str, ...]:
 
 def values_of(calls: Iterable[Any]) -> tuple[str, ...]:
     """The values in the arguments of calls, as text, each once, in order; no flags and nulls."""
-    found = chain.from_iterable(_texts(given) for given in calls if isinstance(given, dict))
+    found = (
+        leaf[:_LONGEST_VALUE] if isinstance(leaf, str) else str(leaf)
+        for given in calls
+        if isinstance(given, dict)
+        for leaf in leaves(given)
+        if leaf is not None and not isinstance(leaf, bool) and str(leaf).strip()
+    )
     return tuple(dict.fromkeys(islice(found, 10 * _MOST_VALUES)))[:_MOST_VALUES]
-
-
-def _texts(arguments: JsonObject) -> Iterator[str]:
-    for leaf in leaves(arguments):
-        if isinstance(leaf, str) and leaf.strip():
-            yield leaf[:_LONGEST_VALUE]
-        elif isinstance(leaf, int | float) and not isinstance(leaf, bool):
-            yield str(leaf)
 
 
 # Where a text says a name or a value

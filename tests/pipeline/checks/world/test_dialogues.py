@@ -236,17 +236,6 @@ def test_consent_is_asked_for(played: Played) -> None:
     assert Reason.POLICY_BROKEN in played.reasons(again(raw, machine), machine)
 
 
-def test_one_looks_first(played: Played) -> None:
-    """Where a policy orders it; a look afterwards is none."""
-    machine = policy(played.machine, calls=["renew"], first=["list_holds"])
-    raw = played.raw("renewal")
-    assert played.reasons(raw, machine) == {Reason.POLICY_BROKEN}
-    for place, broken in ((-1, True), (2, False)):
-        looked = copy.deepcopy(raw)
-        add(looked, "list_holds", {}, place)
-        assert bool(played.reasons(again(looked, machine), machine)) == broken
-
-
 def test_what_is_forbidden_breaks_a_policy(played: Played) -> None:
     """The one that the library has: who owes more than 5 renews at the desk."""
     raw = played.raw("renewal")
