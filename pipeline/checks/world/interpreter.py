@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from functools import reduce
 from itertools import chain, islice
 from typing import Any
 
@@ -160,9 +161,8 @@ class Machine:
         for entity in self.entities.values():
             for field, target in entity.references.items():
                 self.entities[target].pointed_at.append((entity.name, field))
-        steps = self._steps_to_actor()
-        for entity in self.entities.values():
-            entity.owner = self._owner(entity, steps) if entity.name in steps else None
+        if self.actor:
+            self._find_owners(self.entities[self.actor])
 
     def apply(
         self, state: State, name: str, arguments: Json, now: str
@@ -224,32 +224,15 @@ class Machine:
         rules = self.entities[entity].rules
         return next((text for text, clause in rules if not clause(frame)), None)
 
-    def _steps_to_actor(self) -> dict[str, int]:
-        """How many references lead from a row to the actor who owns it, where any do."""
-        if not self.actor:
-            return {}
-        steps, near = {self.actor: 0}, [self.actor]
+    def _find_owners(self, actor: _Entity) -> None:
+        """Of each entity the references that lead to the actor who owns a row: the shortest way."""
+        actor.owner, near = [], [actor]
         for target in near:  # which grows as it is gone through
-            for name, field in self.entities[target].pointed_at:
-                if name not in steps and not self.entities[name].fields[field].get("other"):
-                    steps[name] = steps[target] + 1
-                    near.append(name)
-        return steps
-
-    def _owner(self, entity: _Entity, steps: dict[str, int]) -> list[tuple[str, str]]:
-        """The references from a row to the actor who owns it: the shortest way."""
-        way: list[tuple[str, str]] = []
-        while steps[entity.name]:
-            way.append(
-                next(
-                    (field, target)
-                    for field, target in entity.references.items()
-                    if steps.get(target) == steps[entity.name] - 1
-                    and not entity.fields[field].get("other")
-                )
-            )
-            entity = self.entities[way[-1][1]]
-        return way
+            for name, field in target.pointed_at:
+                entity = self.entities[name]
+                if entity.owner is None and not entity.fields[field].get("other"):
+                    entity.owner = [(field, target.name), *(target.owner or ())]
+                    near.append(entity)
 
     def _settle(self, frame: Frame) -> None:
         """Refuse a call that would leave rows against the types, references and rules."""
@@ -468,7 +451,9 @@ def misfit(kind: Json, value: Json) -> str | None:
             return "must be an integer" if form == "integer" else "is out of bounds"
         low, high = kind.get("low"), kind.get("high")
         if (low is not None and value < low) or (high is not None and value > high):
-            return f"must be {_range(low, high)}"
+            if None in (low, high):
+                return f"must be {high} or less" if low is None else f"must be {low} or more"
+            return f"must be from {low} to {high}"
         return None
     if form == "choice":
         if isinstance(value, str) and value in kind["choices"]:
@@ -502,12 +487,6 @@ def misfit(kind: Json, value: Json) -> str | None:
             if wrong is not None:
                 return f"holds {name!r}, which {wrong}"
     return None
-
-
-def _range(low: Json, high: Json) -> str:
-    if high is None:
-        return f"{low} or more"
-    return f"{high} or less" if low is None else f"from {low} to {high}"
 
 
 def _tidy(kind: Json, value: Json) -> Json:
@@ -844,19 +823,25 @@ def _rows(source: Tree, alias: str, clause: Tree | None) -> Callable[[Frame], It
             return value if isinstance(value, (list, tuple)) else ()
 
     def rows(frame: Frame) -> Iterator[Row]:
-        names, shadowed = frame.vars, frame.vars.get(alias)
-        try:
-            for row in near(frame):
-                frame.visit()
-                names[alias] = row
-                if test is None or test(frame):
-                    yield row
-        finally:
-            names.pop(alias, None)
-            if shadowed is not None:
-                names[alias] = shadowed
+        for row in _named(frame, alias, near(frame)):
+            frame.visit()
+            if test is None or test(frame):
+                yield row
 
     return rows
+
+
+def _named(frame: Frame, alias: str, rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows, each under its name while it is looked at."""
+    names, shadowed = frame.vars, frame.vars.get(alias)
+    try:
+        for row in rows:
+            names[alias] = row
+            yield row
+    finally:
+        names.pop(alias, None)
+        if shadowed is not None:
+            names[alias] = shadowed
 
 
 def _nearest(entity: str, alias: str, clause: Tree | None) -> Callable[[Frame], Iterable[Row]]:
@@ -896,29 +881,12 @@ def _count(source: Tree, alias: str, clause: Tree | None) -> Term:
     return lambda frame: sum(1 for _ in rows(frame))
 
 
-def _each_value(
-    source: Tree, alias: str, clause: Tree | None, of: Tree
-) -> Callable[[Frame], list[Any]]:
-    rows, value = _rows(source, alias, clause), as_term(of)
-    return lambda frame: [v for v in (value(frame) for _ in rows(frame)) if v is not None]
+def _over(act: Callable[[list[Any]], Any]) -> Callable[..., Term]:
+    """What comes of the values that a term has in the rows of a search."""
 
-
-def _sum(source: Tree, alias: str, clause: Tree | None, of: Tree) -> Term:
-    values = _each_value(source, alias, clause, of)
-
-    def result(frame: Frame) -> Any:
-        total: Any = 0
-        for value in values(frame):
-            total = _PLUS(total, value)
-        return total
-
-    return result
-
-
-def _extreme(act: Callable[..., Any]) -> Callable[..., Term]:
     def form(source: Tree, alias: str, clause: Tree | None, of: Tree) -> Term:
-        values = _each_value(source, alias, clause, of)
-        return lambda frame: act(values(frame), key=_rank, default=None)
+        rows, value = _rows(source, alias, clause), as_term(of)
+        return lambda frame: act([v for v in (value(frame) for _ in rows(frame)) if v is not None])
 
     return form
 
@@ -952,15 +920,7 @@ def _list(
             chosen = list(islice(chosen, max(0, cut)))
         if shape is None:
             return chosen
-        shadowed = frame.vars.get(alias)
-        shapes = []
-        for row in chosen:
-            frame.vars[alias] = row
-            shapes.append(_weighed(frame, shape(frame)))
-        frame.vars.pop(alias, None)
-        if shadowed is not None:
-            frame.vars[alias] = shadowed
-        return shapes
+        return [_weighed(frame, shape(frame)) for _ in _named(frame, alias, chosen)]
 
     return result
 
@@ -1035,9 +995,9 @@ FORMS: dict[str, Callable[..., Term]] = {
     "list": _list,
     "first": _first,
     "count": _count,
-    "sum": _sum,
-    "min": _extreme(min),
-    "max": _extreme(max),
+    "sum": _over(lambda values: reduce(_PLUS, values, 0)),
+    "min": _over(lambda values: min(values, key=_rank, default=None)),
+    "max": _over(lambda values: max(values, key=_rank, default=None)),
     "=": _of_two(lambda left, right: left == right),
     "!=": _of_two(lambda left, right: left != right),
     "<": _ordered(lambda left, right: left < right),
@@ -1149,6 +1109,20 @@ def _create(
     return run
 
 
+def _row_to(act: str, machine: Machine, entity: str, of: Tree) -> Callable[[Frame], str]:
+    """The key of the row that a step changes."""
+    target = as_term(of)
+
+    def key(frame: Frame) -> Any:
+        row = target(frame)
+        found = row[machine.entities[entity].key] if isinstance(row, dict) else ""
+        if found not in frame.tables[entity]:
+            raise CallRefused(BROKEN, f"There is no row of {entity} to {act}.")
+        return found
+
+    return key
+
+
 def _update(
     machine: Machine,
     entity: str,
@@ -1156,13 +1130,10 @@ def _update(
     fields: dict[str, Tree],
     names: dict[str, Sequence[str]],
 ) -> Step:
-    target, values = as_term(of), _sets(fields, names)
+    target, values = _row_to("change", machine, entity, of), _sets(fields, names)
 
     def run(frame: Frame) -> None:
-        row = target(frame)
-        key = row[machine.entities[entity].key] if isinstance(row, dict) else ""
-        if key not in frame.tables[entity]:
-            raise CallRefused(BROKEN, f"There is no row of {entity} to change.")
+        key = target(frame)
         row = frame.tables[entity][key]  # a list may still hold what it was
         frame.vars["this"] = row
         changed = {**row, **values(frame)}
@@ -1173,16 +1144,8 @@ def _update(
 
 
 def _delete(machine: Machine, entity: str, of: Tree) -> Step:
-    target = as_term(of)
-
-    def run(frame: Frame) -> None:
-        row = target(frame)
-        key = row[machine.entities[entity].key] if isinstance(row, dict) else ""
-        if key not in frame.tables[entity]:
-            raise CallRefused(BROKEN, f"There is no row of {entity} to delete.")
-        frame.put(entity, key, None)
-
-    return run
+    target = _row_to("delete", machine, entity, of)
+    return lambda frame: frame.put(entity, target(frame), None)
 
 
 def _each(machine: Machine, name: str, of: Tree, entity: str | None, steps: Sequence[Tree]) -> Step:
