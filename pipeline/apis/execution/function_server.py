@@ -252,7 +252,12 @@ def _tool(name: str, function: Callable[..., Any]) -> Json:
             except (TypeError, ValueError):
                 lost.append(f"{key}.default")
     tool: Json = {"name": name, "description": _description(document), "_meta": {"lost": lost}}
-    tool["inputSchema"] = {"type": "object", "properties": properties, "required": required}
+    tool["inputSchema"] = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,  # `**more` is not offered
+    }
     if definitions:
         tool["inputSchema"]["$defs"] = definitions
     returned = document.returns
