@@ -1,15 +1,24 @@
-"""The query agent: puts a drawn need into a user's words (API-Bank, section 4, third agent)."""
+"""The query agent: puts a drawn need into a user's words (API-Bank, section 4, third agent).
+
+Of a task in a world, whose calls are settled, one request words the whole dialogue, as turns that
+are worded apart do not follow from each other.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
+import re
+from typing import Any
 
-from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask
-from toolloom.agents.telling import tell
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
 from toolloom.agents.wording import Fact, drawn, facts, read_request
 from toolloom.pipeline.checks.grounding import mentions
 from toolloom.prompts import Prompt, render
-from toolloom.schemas import Api, Need, Outcome, Query, Reason
+from toolloom.schemas import Api, JsonObject, Need, Outcome, Part, Query, Reason, Setting
+
+LONGEST = 1_500  # characters of a result that are shown to who words a dialogue
+MOST = 220  # tokens of a turn's words
 
 
 def moment(now: dt.datetime) -> str:
@@ -73,6 +82,74 @@ async def word(need: Need, job: Job) -> Answer[str]:
     )
 
 
+# --- all words of a dialogue in a world ------------------------------------------------------
+
+
+def world_question(need: Need, setting: Setting) -> Prompt:
+    """The prompt for the words of all turns."""
+    lines, turn = list[str](), 0
+    for part in setting.story:
+        if part.role == "call":
+            lines.append(f"→ {part.name}({json.dumps(part.arguments, ensure_ascii=False)})")
+            lines.append(f"← {part.result[:LONGEST]}")
+        else:
+            turn += part.role == "user"
+            about = f" {part.says}" if part.says else ""
+            lines.append(f"{part.role.capitalize()} {turn}:{about}")
+    own = [api for api in need.pool if api.source.reference == setting.world]
+    return render(
+        "world_words",
+        {
+            "now": moment(need.now),
+            "rules": list(setting.told),
+            "tools": [(api.source.operation, api.description) for api in own],
+            "parts": lines,
+            "turns": turn,
+            "language": need.language,
+        },
+    )
+
+
+def read_story(answer: Any, setting: Setting) -> tuple[Part, ...]:
+    """The story with its words. Raises BadAnswer for a turn without words, and for a user who
+    says a key, which only results show."""
+    turns = iter(answer["turns"])
+    tables = setting.start["tables"].values()
+    keys = [key for rows in tables for key in rows if re.search(r"\d", key)]
+    story, turn = list[Part](), dict[str, str]()
+    for part in setting.story:
+        if part.role == "call":
+            story.append(part)
+            continue
+        if part.role == "user":
+            turn = next(turns)
+        text = turn[part.role].strip()
+        if not text:
+            raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"A turn of the {part.role} has no words.")
+        hidden = [key for key in keys if key in text and key not in part.says]
+        if part.role == "user" and hidden:
+            detail = f"The user says {hidden[0]}, which no person knows: say what it is."
+            raise BadAnswer(Reason.UNNATURAL_QUERY, detail)
+        story.append(part.model_copy(update={"words": (text,)}))
+    return tuple(story)
+
+
+async def word_all(need: Need, setting: Setting, job: Job) -> Answer[tuple[Part, ...]]:
+    """The story of a need with all its words. Raises NoUsableAnswer."""
+    count = sum(part.role == "user" for part in setting.story)
+    text: JsonObject = {"type": "string"}
+    turn = shape({"user": text, "assistant": text})
+    turns = {"type": "array", "items": turn, "minItems": count, "maxItems": count}
+    return await ask(
+        job.model,
+        world_question(need, setting),
+        lambda answer: read_story(answer, setting),
+        schema=shape({"person": text, "turns": turns}),
+        seed=job.seed,
+        max_tokens=100 + MOST * count,
+    )
+
+
 async def run(need: Need, job: Job) -> Outcome:
     """The need as a query, or rejected with what its words lack."""
     fields = {name: getattr(need, name) for name in Need.model_fields}
@@ -82,7 +159,7 @@ async def run(need: Need, job: Job) -> Outcome:
         elif words := need.setting.story[0].words:  # they are written
             answer = Answer(drawn(words, job.seed, 0), Costs())
         else:
-            told = await tell(need, need.setting, moment(need.now), job)
+            told = await word_all(need, need.setting, job)
             fields["setting"] = need.setting.model_copy(update={"story": told.value})
             answer = Answer(told.value[0].words[0], told.costs)
     except NoUsableAnswer as why:

@@ -22,7 +22,7 @@ from measure import alone, answer, show
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.library import load_scripts, load_world
-from toolloom.pipeline.worlds.scripts import play
+from toolloom.pipeline.worlds.scripts import proofs
 from toolloom.pipeline.worlds.soundness import walk
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.pipeline.worlds.tasks import tasks
@@ -60,11 +60,11 @@ def measured(file: str) -> dict[str, float]:
         draw_state(machine, rng, draw_now(rng))
 
     def script(number: int) -> None:
-        play(scripts[number % len(scripts)], machine, rng_for("benchmark", number))
+        proofs([scripts[number % len(scripts)]], machine, number, 1)
 
     draw_state(machine, rng_for("warm"), "2026-03-14T09:30")
     began = time.perf_counter()
-    list(tasks(machine, 1, TASKS, "single"))
+    list(tasks(machine, 1, TASKS, among=["single"]))
     single = TASKS / (time.perf_counter() - began)
     return {
         "tasks": single,

@@ -48,8 +48,7 @@ def check(
     """
     from toolloom.pipeline.checks.world.interpreter import Machine
     from toolloom.pipeline.worlds.library import found, has_scripts, load_scripts, load_world
-    from toolloom.pipeline.worlds.mutation import score
-    from toolloom.pipeline.worlds.soundness import examine
+    from toolloom.pipeline.worlds.soundness import examine, score
 
     machine = Machine(load_world(file))
     scripts = load_scripts(file, machine) if has_scripts(file) else []
@@ -86,14 +85,13 @@ def show(
     """Print a world with one state of it: entities, operations, policies.
 
     With `--task` the state is that of a task, which is printed below it: what each user turn says,
-    the calls that solve it and where their arguments come from, what changes, and what the answer
-    must say.
+    the calls that solve it, what the answer must say, and what changes.
 
     Example: `toolloom world show recipes/worlds/shop.yaml --seed 7 --task 3`
     """
     from toolloom.pipeline.worlds.library import described
-    from toolloom.pipeline.worlds.tasks import tasks
-    from toolloom.pipeline.worlds.wants import as_text
+    from toolloom.pipeline.worlds.scripts import as_text
+    from toolloom.pipeline.worlds.tasks import play_of, tasks
 
     machine, state, now = _drawn(file, seed)
     if task is None:
@@ -104,7 +102,9 @@ def show(
         complain(f"Task {task} of seed {seed} has no solution. Take another number.")
         raise typer.Exit(FOUND)
     say(described(machine, one.start, one.now))
-    say(as_text(one))
+    say(f"{one.scenario}\n{as_text(play_of(one))}")
+    for change in one.goal.changes:
+        say(f"  = {' '.join(map(str, change))}")
 
 
 @app.command()
@@ -258,7 +258,7 @@ def _report(made: Any, path: Path) -> None:
     """Write what came of a domain, and tell it."""
     from toolloom.pipeline.render.section import Section
     from toolloom.pipeline.store.files import record_line, write_lines
-    from toolloom.pipeline.worlds.mutation import score
+    from toolloom.pipeline.worlds.soundness import score
     from toolloom.schemas import WorldError
 
     if made.world and path.exists() and path.read_text("utf-8") != made.world.text:

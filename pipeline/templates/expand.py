@@ -16,7 +16,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain
 from random import Random
 from types import SimpleNamespace
@@ -45,7 +45,7 @@ from toolloom.pipeline.templates.filling import NUMBER, STAGE, TemplateRenderer
 from toolloom.pipeline.templates.mine import SeenValues, mine
 from toolloom.pipeline.templates.written import Given, load_templates
 from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
-from toolloom.pipeline.worlds.sampler import Abilities, Chance, WorldDraw, script_needs
+from toolloom.pipeline.worlds.sampler import Chance, NeedMaker, WorldDraw
 from toolloom.schemas import (
     Api,
     Dialogue,
@@ -63,7 +63,6 @@ from toolloom.schemas import (
     Template,
     Verdict,
     World,
-    WorldPlan,
     seed_for,
 )
 from toolloom.schemas.endpoint import NO_MODEL
@@ -197,7 +196,7 @@ class _Run:
                 numbers[found[1]] = max(numbers[found[1]], int(found[2]) + 1)
         self._templates = [_source(json.loads(line)) for line in given.earlier("templates")]
         self._apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
-        self._worlds: list[tuple[WorldDraw, Abilities, dict[int, _Source]]] = []
+        self._worlds: list[tuple[WorldDraw, NeedMaker, dict[int, _Source]]] = []
         for _, row in given.earlier("worlds").objects():
             self._add_world(World.model_validate(row))
         scripts = chain.from_iterable(found.values() for _, _, found in self._worlds)
@@ -219,7 +218,7 @@ class _Run:
             for place, script in enumerate(draw.scripts)
             if split_of_script(recipe.splits, world, script.name) in self._plan.splits
         }
-        self._worlds.append((draw, Abilities(recipe, draw), sources))
+        self._worlds.append((draw, NeedMaker(draw, self._apis), sources))
 
     def fill_templates(self) -> Iterator[Sifted]:
         """The rows of templates of this pass."""
@@ -254,7 +253,7 @@ class _Run:
 
     def _plays(self) -> Iterator[_Playing]:
         recipe = self._given.recipe
-        for draw, kinds, sources in self._worlds:
+        for draw, maker, sources in self._worlds:
             wanted = {place: source.share for place, source in sources.items() if source.share}
             begin = {place: (source.id, source.number) for place, source in sources.items()}
             for source in sources.values():
@@ -264,9 +263,7 @@ class _Run:
                 source, number = begin[chance.script]
                 return f"{source}-x{number + chance.use:06d}"
 
-            fits = partial(draw.wants, recipe.played or WorldPlan())
-            chances = draw.chances(wanted, fits) if wanted else []
-            needs = script_needs(recipe, draw, chances, self._apis, kinds, named)
+            needs = maker.of_scripts(draw.chances(wanted) if wanted else [], named)
             world = draw.world.model_dump_json()
             for batch in batches(needs, NEEDS):
                 self._given.rows.check()

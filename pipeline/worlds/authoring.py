@@ -8,16 +8,17 @@ if enough is left of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from toolloom.agents import author
-from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer
+from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, settled
 from toolloom.agents.author import Draft
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.soundness import Soundness, examine
+from toolloom.pipeline.worlds.soundness import examine
 from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
 from toolloom.schemas import (
     Domain,
@@ -38,6 +39,7 @@ STATES = 5  # drawn to see whether the tables can be
 TOLD = 8  # findings of an operation that are told to who wrote it
 WORST = (Reason.WORLD_UNSOUND, Reason.WORLD_UNREACHABLE, Reason.PROMISE_BROKEN)
 Note = Callable[[str], None]
+T = TypeVar("T")
 
 
 @dataclass
@@ -57,11 +59,7 @@ class Authored:
         return made[0] if made else None
 
 
-def silent(_: str) -> None:
-    """Tells nobody."""
-
-
-async def write_world(domain: Domain, job: Job, note: Note = silent) -> Authored:
+async def write_world(domain: Domain, job: Job, note: Note = lambda _: None) -> Authored:
     """A world for a domain. `note` is told what is being done. Errors of the endpoint itself pass
     through."""
     return await _Authoring(domain, job, note).run()
@@ -78,9 +76,8 @@ def _spec(draft: Draft) -> JsonObject:
 
 def _drawable(draft: Draft) -> None:
     """Raise BadAnswer for tables of which no state can be drawn."""
-    spec = _spec(Draft(draft.frame))
+    machine = Machine(_spec(Draft(draft.frame)))
     try:
-        machine = Machine(spec)
         for number in range(STATES):
             rng = rng_for("tables", number)
             draw_state(machine, rng, draw_now(rng))
@@ -98,23 +95,29 @@ class _Authoring:
 
     async def run(self) -> Authored:
         self.note(f"{self.domain.name}: its tables")
-        try:
-            answer = await author.tables(self.domain, self._job("tables"), _drawable)
-        except NoUsableAnswer as why:
-            return self._given_up(why.reason, why.detail, why.costs)
-        self.made.costs.book(answer.costs)
-        draft = answer.value
-        await self._operations(draft)
+        draft = await self._asked(author.tables(self.domain, self._job("tables"), _drawable))
+        if isinstance(draft, NoUsableAnswer):
+            return self._given_up(draft.reason, draft.detail)
+        await self._write_operations(draft)
         if len(draft.operations) >= FEWEST:
-            await self._promises(draft)
-            found = await self._examined(draft)
-            if ailing := self._ailing(draft, found):
-                await self._mended(draft, ailing)
-                await self._parted(draft)
-        return await self._settled(draft)
+            await self._write_promises(draft)
+            if ailing := await self._ailing(draft):
+                await self._mend(draft, ailing)
+            while ailing and len(draft.operations) >= FEWEST:  # drop what still fails
+                ailing = await self._ailing(draft)
+                for name, findings in ailing.items():
+                    reason = min((reason for reason, _ in findings), key=WORST.index)
+                    self._drop(draft, name, " ".join(what for _, what in findings[:TOLD]), reason)
+        return self._settled(draft)
 
     def _job(self, part: str) -> Job:
         return replace(self.job, seed=seed_for(self.job.seed, part))
+
+    async def _asked(self, asked: Awaitable[Answer[T]]) -> T | NoUsableAnswer:
+        """What the author says to a question, which is paid for, or why nothing of use."""
+        answer = await settled(asked)
+        self.made.costs.book(answer.costs)
+        return answer if isinstance(answer, NoUsableAnswer) else answer.value
 
     def _can_ask(self, spared: int) -> bool:
         """Whether one more question, also if its answer has to be mended, leaves as many tokens as
@@ -123,7 +126,7 @@ class _Authoring:
         each = usage.prompt_tokens // max(1, usage.requests)
         return usage.prompt_tokens + AGAIN * each + spared <= TOKENS
 
-    async def _operations(self, draft: Draft) -> None:
+    async def _write_operations(self, draft: Draft) -> None:
         for name in [*draft.plan][author.OPERATIONS :]:
             self._drop(draft, name, f"more than {author.OPERATIONS} are not asked for")
         for name in list(draft.plan):
@@ -132,69 +135,48 @@ class _Authoring:
                 continue
             self.note(f"{draft.frame['world']}: {name}")
             self.made.asked += 1
-            try:
-                answer = await author.operation(self.domain, draft, name, self._job(name))
-            except NoUsableAnswer as why:
-                self._drop(draft, name, why.detail, why.reason, why.costs)
+            before = self.made.costs.usage.requests
+            written = await self._asked(author.operation(self.domain, draft, name, self._job(name)))
+            if isinstance(written, NoUsableAnswer):
+                self._drop(draft, name, written.detail, written.reason, written.costs)
                 continue
-            self.made.costs.book(answer.costs)
-            self.made.at_once += answer.costs.usage.requests == 1
-            draft.operations[name] = answer.value
+            self.made.at_once += self.made.costs.usage.requests == before + 1
+            draft.operations[name] = written
 
-    async def _promises(self, draft: Draft, names: Sequence[str] = ()) -> None:
+    async def _write_promises(self, draft: Draft) -> None:
         self.note(f"{draft.frame['world']}: promises")
-        names, job = names or list(draft.operations), self._job("promises")
+        names, job = list(draft.operations), self._job("promises")
         docs = author.documentation(_spec(draft), names)
-        try:
-            used = self.made.costs.usage.prompt_tokens
-            strict = used + PROMISES <= TOKENS
-            answer = await author.promises(self.domain, draft, names, docs, job, strict)
-        except NoUsableAnswer as why:
-            self.rejected.append(self.job.reject(self.domain, why))
-            self.made.costs.book(why.costs)
-            return
-        self.made.costs.book(answer.costs)
-        draft.promises, draft.policies = answer.value
+        strict = self.made.costs.usage.prompt_tokens + PROMISES <= TOKENS
+        asked = author.promises(self.domain, draft, names, docs, job, strict)
+        written = await self._asked(asked)
+        if isinstance(written, NoUsableAnswer):
+            self.rejected.append(self.job.reject(self.domain, written))
+        else:
+            draft.promises, draft.policies = written
 
-    async def _examined(self, draft: Draft) -> Soundness:
+    async def _ailing(self, draft: Draft) -> dict[str, list[tuple[Reason, str]]]:
+        """What random calls find, with an example each, by operation."""
         self.note(f"{draft.frame['world']}: random calls")
-        return await asyncio.to_thread(examine, Machine(_spec(draft)))
-
-    @staticmethod
-    def _ailing(draft: Draft, found: Soundness) -> dict[str, list[tuple[Reason, str]]]:
-        """Findings with an example each, by operation."""
+        found = await asyncio.to_thread(examine, Machine(_spec(draft)))
         ailing: dict[str, list[tuple[Reason, str]]] = {}
         for what, examples in found.findings.kept.items():
             name, reason = found.causes[what]
             ailing.setdefault(name, []).append((reason, " ".join([what, *examples]).strip()))
         return {name: ailing[name] for name in draft.operations if name in ailing}
 
-    async def _mended(self, draft: Draft, ailing: Mapping[str, list[tuple[Reason, str]]]) -> None:
+    async def _mend(self, draft: Draft, ailing: dict[str, list[tuple[Reason, str]]]) -> None:
         """Each operation that fails goes back to who wrote it, once."""
         for name, findings in ailing.items():
             if not self._can_ask(0):
                 return
             self.note(f"{draft.frame['world']}: {name} is mended")
             told = [what for _, what in findings[:TOLD]]
-            job = self._job(f"mend {name}")
-            try:
-                answer = await author.mended(self.domain, draft, name, told, job)
-            except NoUsableAnswer as why:
-                self.made.costs.book(why.costs)
-                continue  # it is dropped for what was found
-            self.made.costs.book(answer.costs)
-            draft.operations[name], draft.promises[name] = answer.value
-            self.made.mended.append(name)
-
-    async def _parted(self, draft: Draft) -> None:
-        """Drop what still fails, until the rest stands."""
-        while len(draft.operations) >= FEWEST:
-            ailing = self._ailing(draft, await self._examined(draft))
-            if not ailing:
-                return
-            for name, findings in ailing.items():
-                reason = min((reason for reason, _ in findings), key=WORST.index)
-                self._drop(draft, name, " ".join(what for _, what in findings[:TOLD]), reason)
+            asked = author.mended(self.domain, draft, name, told, self._job(f"mend {name}"))
+            written = await self._asked(asked)
+            if not isinstance(written, NoUsableAnswer):  # else it is dropped for what was found
+                draft.operations[name], draft.promises[name] = written
+                self.made.mended.append(name)
 
     def _drop(
         self,
@@ -207,23 +189,20 @@ class _Authoring:
         record = {"world": draft.frame["world"], "operation": name}
         if name in draft.operations:
             record |= {"written": draft.operations[name], "promise": draft.promises.get(name)}
-        rejected = self.job.reject(record, NoUsableAnswer(reason, why, costs or Costs()))
-        self.rejected.append(rejected)
-        self.made.costs.book(costs or Costs())
+        self.rejected.append(self.job.reject(record, NoUsableAnswer(reason, why, costs)))
         self.made.dropped[name] = why
         draft.plan.pop(name, None)
         draft.without(name)
 
-    async def _settled(self, draft: Draft) -> Authored:
+    def _settled(self, draft: Draft) -> Authored:
         """The world, if enough of it is left."""
         spec = _spec(draft)
         changing = [n for n, o in Machine(spec).operations.items() if o.changes]
         if len(draft.operations) < FEWEST or not changing:
             reasons = [each.reason for each in self.rejected] or [Reason.WORLD_UNSOUND]
-            detail = f"{len(draft.operations)} operations are left: " + "; ".join(
-                f"{name}: {what}" for name, what in self.made.dropped.items()
-            )
-            return self._given_up(max(reasons, key=reasons.count), detail, Costs())
+            dropped = "; ".join(f"{name}: {what}" for name, what in self.made.dropped.items())
+            detail = f"{len(draft.operations)} operations are left: {dropped}"
+            return self._given_up(max(reasons, key=reasons.count), detail)
         world = World(
             name=spec["name"],
             category=spec["category"] or spec["name"],
@@ -236,8 +215,7 @@ class _Authoring:
         self.made.outcome = Outcome((world,), tuple(self.rejected))
         return self.made
 
-    def _given_up(self, reason: Reason, detail: str, costs: Costs) -> Authored:
-        self.made.costs.book(costs)
+    def _given_up(self, reason: Reason, detail: str) -> Authored:
         why = NoUsableAnswer(reason, detail, self.made.costs)
         self.made.outcome = Outcome((), (*self.rejected, self.job.reject(self.domain, why)))
         return self.made

@@ -21,9 +21,8 @@ from toolloom.pipeline.checks.world.signatures import parameters, returns
 from toolloom.pipeline.render.section import Cell, Section
 from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.store.files import replacing
-from toolloom.pipeline.worlds.mutation import Score
 from toolloom.pipeline.worlds.scripts import WorldScript, read_scripts
-from toolloom.pipeline.worlds.soundness import Soundness
+from toolloom.pipeline.worlds.soundness import Score, Soundness
 from toolloom.schemas import (
     Api,
     JsonObject,
@@ -75,12 +74,8 @@ def load_scripts(path: Path, machine: Machine) -> list[WorldScript]:
     return _scripts(path, machine)[1]
 
 
-def written_scripts(path: Path, machine: Machine) -> list[JsonObject]:
-    """They as they are written, once read; none if there is no such file. Raises WorldError."""
-    return _scripts(path, machine)[0] if has_scripts(path) else []
-
-
 def _scripts(path: Path, machine: Machine) -> tuple[list[JsonObject], list[WorldScript]]:
+    """They as they are written, and read."""
     document = read(path.with_suffix(".scripts.yaml"), WorldError, plain=False)
     scripts = read_scripts(document.value, machine, document.fault)
     document.refuse()
@@ -176,7 +171,7 @@ def _read(path: Path, _: tuple[int, ...]) -> World:
         about=spec["about"],
         licence=LICENCE if path in shipped().values() else "",
         spec=spec,
-        scripts=tuple(written_scripts(path, machine)),
+        scripts=tuple(_scripts(path, machine)[0] if has_scripts(path) else ()),
     )
 
 

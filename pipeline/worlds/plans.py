@@ -7,24 +7,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from itertools import combinations
+from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
-from toolloom.pipeline.checks.world.interpreter import PATTERNS, Frame, Json, Row, State, names_one
+from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Row, State
 from toolloom.pipeline.checks.world.outcome import difference
-from toolloom.pipeline.worlds.lookups import (
-    FieldOf,
-    Lookups,
-    Path,
-    Search,
-    SearchFilter,
-    ShownKey,
-    alike,
-    flat,
-    form_of,
-    keys_in,
-    spoken,
-)
+from toolloom.pipeline.worlds.lookups import FieldOf, Lookups, Path, keys_in, leaves
 from toolloom.pipeline.worlds.solutions import (
     Avoided,
     Label,
@@ -33,25 +22,24 @@ from toolloom.pipeline.worlds.solutions import (
     TaskFact,
     forbidden,
     keys_called,
-    looked_at,
+    known,
     played,
-    seen,
     visible,
 )
 
 MOST_TURNS, MOST_CALLS = 4, 8
-PlanMark: TypeAlias = tuple[int, State, dict[tuple[str, str], NamedRow], int, int]
-CHOSEN = 0.6  # share of rows that are chosen from a list, where a name would do as well
 DEEPEST = 3  # lookups for the arguments of lookups
-BY_NAME = 0.65  # share of rows that are named as the world calls them, not by something else
-NARROWED = {"words": 0.6, "key": 0.2, "subject": 0.3}
-"""Shares of lists of one's own that are narrowed, by what."""
-LISTED = 0.4  # share of lists of one's own that are wanted with one status only
+FEW = 4  # rows that are listed without a condition
+LONGEST = 48  # letters of a value that somebody would say of a row
+WORDS = 4  # of a name, that are searched for
+CLOCK = 5  # letters of a time of day
+Want: TypeAlias = tuple[str, Row]  # an operation and its arguments
 
 
 @dataclass
 class UserTurn:
-    """What a user turn is for: ask, choose, agree, decline, answer, retry."""
+    """A user turn: ask, choose (of what was listed), agree, decline, answer (what the assistant
+    had to ask), retry (another way, after an error)."""
 
     form: str
     operations: list[str] = field(default_factory=list)
@@ -69,16 +57,25 @@ class Plan:
         self.rows: dict[tuple[str, str], NamedRow] = {}
         self.facts: list[TaskFact] = []
         self.avoided: Avoided | None = None
-        self.wide = False  # whether lists of one's own serve several wants
         self.grounds: dict[str, frozenset[FieldOf]] = {}  # what was seen before a change
         self.withheld: dict[tuple[str, Path], int] = {}  # turn that says an argument, if no other
 
-    def begin(self, form: str, *operations: str) -> None:
+    def begin(self, form: str, *operations: str) -> UserTurn:
         self.turns.append(UserTurn(form, list(operations)))
+        return self.turns[-1]
 
     @property
     def turn(self) -> int:
         return len(self.turns) - 1
+
+    def mark(self) -> tuple[Any, ...]:
+        """Where the plan stands, to come back to."""
+        return self.state, len(self.calls), len(self.turns), len(self.facts), dict(self.rows)
+
+    def back(self, mark: tuple[Any, ...]) -> None:
+        self.state, calls, turns, facts, rows = mark
+        self.rows = dict(rows)
+        del self.calls[calls:], self.turns[turns:], self.facts[facts:]
 
     # --- calls
 
@@ -92,64 +89,6 @@ class Plan:
         self.state = made.after
         return made
 
-    def act(self, name: str, args: Row) -> bool:
-        """A change that a goal wants, after everything that has to come before it."""
-        if not self.prepare(name, args):
-            return False
-        self.consent(name)
-        return self.run(name, args, self.agrees(name)).error is None
-
-    def prepare(self, name: str, args: Row, says: str = "") -> bool:
-        """Learn the keys among arguments, and look at what policies want looked at; `says`: only
-        what tells that this policy does not allow it."""
-        kinds = self.machine.operations[name].args
-        keys = list(keys_in(args, kinds))
-        if says:
-            trees = self.lookups.deciding(name, says)
-            about = {a for a, k in kinds.items() if any(names_one(t, k.get("as")) for t in trees)}
-            if not all(p[0] in about or self._said(e, k) for p, e, k in keys):
-                return False
-            keys = [key for key in keys if key[0][0] in about]
-        keys.sort(
-            key=lambda key: (key[1] not in self.lookups.own, key[1] not in self.lookups.named)
-        )
-        if not all(self.learn(entity, key, name, args) for _, entity, key in keys):
-            return False
-        for policy in self.lookups.policies[name]:
-            if policy.get("first") and not says and not self._first(policy, name, args):
-                return False
-        if not all(self._look(entity) for entity in self.looks(name, args)):
-            return False
-        self._ground(name, args, says)
-        return True
-
-    def _said(self, entity: str, key: str) -> bool:
-        """Name a row that nobody has to look up."""
-        frame = self.machine.frame(self.state, {}, self.now)
-        label = self.lookups.label(entity, self.state["tables"][entity][key], frame)
-        if (entity, key) not in self.rows and entity in self.lookups.named and label:
-            self.rows[entity, key] = NamedRow(entity, key, tuple(label), self.turn)
-        return (entity, key) in self.rows or key == self.state["me"]
-
-    def _ground(self, name: str, args: Row, says: str) -> None:
-        """See what decides on a change, as far as a read can be asked for it."""
-        grounds = self.lookups.grounds[name, says]
-        for entity, field_name in sorted(grounds):
-            place = (entity, field_name)
-            if place not in visible(self.lookups, self.calls):
-                ways = [way for way in self.lookups.reads if place in self.lookups.shown[way]]
-                next((way for way in ways if self._asks(way, entity, name, args)), None)
-        seen_by_now = grounds & visible(self.lookups, self.calls)
-        self.grounds[name] = self.grounds.get(name, seen_by_now) & seen_by_now
-
-    def _asks(self, way: str, entity: str, name: str, args: Row) -> bool:
-        """Make a read with what a goal says, or one that shows a row which the goal names."""
-        given = self._fitted(way, name, args)
-        if given is not None and self.run(way, given).error is None:
-            return True
-        keys = keys_in(args, self.machine.operations[name].args)
-        return any(e == entity and self.find(way, e, key, name, args) for _, e, key in keys)
-
     def works(self, name: str, args: Row, state: State | None = None) -> bool:
         """Whether a call succeeds, changes something and breaks no policy: now, or in a state."""
         state = state or self.state
@@ -158,333 +97,245 @@ class Plan:
             return False
         return forbidden(self.lookups, state, self.now, name, args) is None
 
-    def agrees(self, name: str) -> bool:
-        return any(policy.get("consent") for policy in self.lookups.policies[name])
-
-    def consent(self, name: str) -> None:
-        """Ask before the call, unless the user has just chosen what was offered."""
-        if self.agrees(name) and self.turns[-1].form not in ("choose", "retry", "agree"):
+    def act(self, name: str, args: Row) -> PlayedCall | None:
+        """A call that a goal wants, after everything that has to come before it, a yes too unless
+        the user has just chosen what was offered; None if something cannot come."""
+        if not self.prepare(name, args):
+            return None
+        agreed = self.lookups.agrees(name)
+        if agreed and self.turns[-1].form not in ("choose", "retry", "agree"):
             self.begin("agree", name)
+        return self.run(name, args, agreed)
 
-    def looks(self, name: str, args: Row) -> set[str]:
-        return looked_at(self.lookups, self.state, self.now, name, args)
-
-    def _look(self, entity: str) -> bool:
-        """See the rows of an entity, as far as a list without conditions shows them."""
-        if seen(self.lookups, self.calls, entity):
-            return True
-        for name in self.lookups.ways[entity]:
-            if all(kind.get("optional") for kind in self.machine.operations[name].args.values()):
-                return self.run(name, {}).error is None
+    def prepare(self, name: str, args: Row, why: str = "") -> bool:
+        """Learn the keys among arguments, and look at what policies want looked at; `why`: only
+        what tells that this policy does not allow it."""
+        keys = self.lookups.keys_needed(name, args, why)
+        for path, entity, key in keys_in(args, self.lookups.kinds(name)):
+            if (path, entity, key) not in keys and not self.say(entity, key):
+                return False
+        own = self.lookups.own
+        for _, entity, key in sorted(keys, key=lambda k: (k[1] not in own, k[1])):
+            if not self.learn(entity, key, (name, args)):
+                return False
+        for policy in self.lookups.policies[name] if why in ("", "declined") else ():
+            reads = self.shuffled(policy.get("first", ()))
+            came = not reads or self._came_first(policy, args)
+            if not came and not any(self._ask(read, (name, args)) for read in reads):
+                return False
+        grounds = self.lookups.grounds[name, why]
+        for place in sorted(grounds):
+            if place not in visible(self.lookups, self.calls):
+                showing = (r for r in self.lookups.reads if place in self.lookups.shown[r])
+                next((read for read in showing if self._ask(read, (name, args))), None)
+        seen = grounds & visible(self.lookups, self.calls)
+        self.grounds[name] = self.grounds.get(name, seen) & seen
         return True
 
-    def _first(self, policy: Json, name: str, args: Row) -> bool:
-        """Make one of the calls that a policy wants before another."""
-        same = [(argument, args.get(argument)) for argument in policy.get("same", ())]
-        for made in self.calls:
-            alike = all(made.arguments.get(n, v) == v for n, v in same)
-            if made.name in policy["first"] and made.error is None and alike:
-                return True
-        kinds = self.machine.operations[name].args
-        for look in self.rng.sample(policy["first"], len(policy["first"])):
-            for _, entity, key in keys_in(args, kinds):
-                if look in self.lookups.ways[entity] and self.find(look, entity, key, name, args):
-                    return True
-            given = self._fitted(look, name, args)
-            if given is not None and self.run(look, given).error is None:
-                return True
-        return False
+    def shuffled(self, values: Any) -> list[Any]:
+        return self.rng.sample(values, len(values))
 
-    def _fitted(self, read: str, name: str, args: Row) -> Row | None:
-        """The required arguments of a read, taken from those of the goal."""
-        fitted: Row = {}
-        for argument, kind in self.machine.operations[read].args.items():
-            if not kind.get("optional"):
-                fitted[argument] = self.borrowed(argument, kind, name, args)
-        return None if None in fitted.values() else fitted
+    def _came_first(self, policy: Json, args: Row) -> bool:
+        same = {n: args[n] for n in policy.get("same", ()) if n in args}
+        return any(
+            made.name in policy["first"]
+            and not made.error
+            and all(made.arguments.get(n, value) == value for n, value in same.items())
+            for made in self.calls
+        )
 
-    def borrowed(self, argument: str, kind: Kind, name: str, args: Row) -> Json:
+    def _ask(self, read: str, goal: Want) -> bool:
+        """Make a read with what a goal says, or one that shows a row which the goal names."""
+        given = {
+            argument: self._borrowed(argument, kind, goal)
+            for argument, kind in self.lookups.kinds(read).items()
+            if not kind.get("optional")
+        }
+        if None not in given.values() and not self.run(read, given).error:
+            return True
+        return any(
+            read in self.lookups.ways[entity] and self.find(read, entity, key, goal)
+            for _, entity, key in keys_in(goal[1], self.lookups.kinds(goal[0]))
+        )
+
+    def _borrowed(self, argument: str, kind: Kind, goal: Want | None) -> Json:
         """What an argument of a read means, if the goal has one that means the same."""
-        kinds = self.machine.operations[name].args if name else {}
-        if argument in args and kinds[argument]["type"] == kind["type"]:
-            return args[argument]
-        for other, value in args.items():
+        wanted, kinds = (goal[1], self.lookups.kinds(goal[0])) if goal else ({}, {})
+        if argument in wanted and kinds[argument]["type"] == kind["type"]:
+            return wanted[argument]
+        for other, value in wanted.items():
             if kind["type"] == "date" and kinds[other]["type"] == "datetime":
                 return value[:10]
-            if kind["type"] == "list" and alike(kind, kinds[other]):
+            if kind["type"] == "list" and kind["of"] == kinds[other].get("of"):
                 return value
         return None
 
     # --- keys
 
-    def learn(self, entity: str, key: str, name: str, wanted: Row, depth: int = 0) -> bool:
+    def learn(self, entity: str, key: str, goal: Want | None, depth: int = 0) -> bool:
         """Come to know a key: because it was seen, or by a read that shows it."""
-        if entity == self.machine.actor and key == self.state["me"]:
+        row = self.rows.get((entity, key))
+        if known(self.machine, self.start, self.calls, entity, key, row):
             return True
-        if (entity, key) in self.rows:
-            words = self.rows[entity, key].words
-            if any(keys_called(made.shown, entity, words) == {key} for made in self.calls):
-                return True
-        for made in reversed(self.calls):
-            if any(s.entity == entity and s.key == key for s in made.shown):
-                return self._name(entity, key, made, self._labels_of(name, wanted))
+        if any(self._name(entity, key, made) for made in reversed(self.calls)):
+            return True
         if depth >= DEEPEST or len(self.calls) > MOST_CALLS:
             return False
-        ways = self.lookups.ways[entity]
-        weights = {way: self._weight(way, entity, wanted) for way in ways}
-        for way in sorted(ways, key=lambda w: -(self.rng.random() ** (1 / weights[w]))):
-            if self.find(way, entity, key, name, wanted, depth):
-                return True
-        return False
+        wanted = goal[1] if goal else {}
 
-    def _weight(self, way: str, entity: str, wanted: Row) -> float:
-        kinds = self.machine.operations[way].args
-        required = [kind for kind in kinds.values() if not kind.get("optional")]
-        if any(name in wanted for name, kind in kinds.items() if kind["type"] == "ref"):
-            return 200.0
-        search = self.lookups.searches.get(way)
-        direct = search is not None and search.own == (entity in self.lookups.own)
-        if direct and self.lookups.listed[way] != entity:
-            return 0.5  # a booking is looked for among bookings, not among requests about them
-        return 8.0 if direct and not required else 2.0 if direct else 0.2
+        def effort(way: str) -> int:
+            """How far-fetched a read is: of what the goal names, a list of such rows, or others."""
+            kinds = self.lookups.kinds(way)
+            if any(name in wanted for name, kind in kinds.items() if kind["type"] == "ref"):
+                return 0
+            required = any(not kind.get("optional") for kind in kinds.values())
+            return 1 + required + 2 * (self.lookups.listed.get(way) != entity)
 
-    def find(self, way: str, entity: str, key: str, name: str, wanted: Row, depth: int = 0) -> bool:
+        ways = sorted(self.shuffled(self.lookups.ways[entity]), key=effort)
+        return any(self.find(way, entity, key, goal, depth) for way in ways)
+
+    def find(
+        self, way: str, entity: str, key: str, goal: Want | None = None, depth: int = 0
+    ) -> bool:
         """Make a read that shows a key beside what its row is called; nothing is left if not."""
         before = self.mark()
-        args = self._read_args(way, entity, key, name, wanted, depth)
-        if args is not None:
-            made = self.run(way, args)
-            shows = any(s.entity == entity and s.key == key for s in made.shown)
-            if shows and self._name(entity, key, made, self._labels_of(name, wanted)):
-                return True
+        args = self._read_args(way, entity, key, goal, depth)
+        if args is not None and self._name(entity, key, self.run(way, args)):
+            return True
         self.back(before)
         return False
 
-    def mark(self) -> PlanMark:
-        """Where the plan stands, to come back to."""
-        return len(self.calls), self.state, dict(self.rows), len(self.turns), len(self.facts)
-
-    def back(self, mark: PlanMark) -> None:
-        calls, self.state, self.rows, turns, facts = mark
-        del self.calls[calls:], self.turns[turns:], self.facts[facts:]
-
-    def _labels_of(self, name: str, wanted: Row) -> set[str]:
-        """How the rows are called that a goal is about."""
+    def _read_args(
+        self, way: str, entity: str, key: str, goal: Want | None, depth: int
+    ) -> Row | None:
+        """Arguments with which a read shows a key; None if one cannot be known."""
+        args: Row = {}
+        kinds, row = self.lookups.kinds(way), self.state["tables"][entity][key]
         frame = self.machine.frame(self.state, {}, self.now)
-        kinds = self.machine.operations[name].args if name else {}
-        return {
-            str(value)
-            for _, entity, key in keys_in(wanted, kinds)
-            for _, value in self.lookups.label(entity, self.state["tables"][entity][key], frame)
-        }
+        for argument, kind in kinds.items():
+            if kind.get("optional"):
+                continue
+            value = self._borrowed(argument, kind, goal)
+            if value is None and kind["type"] == "ref":
+                holders = self.lookups.holders(kind["entity"], entity, key, frame)
+                value = self.rng.choice(holders) if holders else None
+            if value is None:
+                value = row.get(argument)
+            if value is None or value == key:  # which would be known already
+                return None
+            args[argument] = value
+        times = {n: k["type"] for n, k in kinds.items() if k["type"] in MOMENTS and n not in args}
+        wanted, goals = (goal[1], self.lookups.kinds(goal[0])) if goal else ({}, {})
+        if all(n in wanted and goals[n]["type"] == form for n, form in times.items()):
+            args |= {n: wanted[n] for n in times}  # what is free then
+        chosen = self._narrowed(way, args, entity, key)
+        for _, other, inner in keys_in(chosen or {}, kinds):
+            if not self.learn(other, inner, goal, depth + 1):
+                return None
+        return chosen
 
-    def _name(self, entity: str, key: str, made: PlayedCall, near: set[str]) -> bool:
-        """Settle how the user calls a row that a call shows; `near`: names that are said anyway."""
-        label = self.describe(entity, key, made, near)
+    def _narrowed(self, way: str, args: Row, entity: str, key: str) -> Row | None:
+        """Arguments under which a read shows a key among few, or at all; None if there are none."""
+        whole = self._keys(way, args, entity)
+        if key in whole and (entity in self.lookups.own or len(whole) <= FEW):
+            return args
+        conditions = self._conditions(way, args, entity, key)
+        for several in (1, 2):
+            trials = [{**args, **dict(each)} for each in combinations(conditions, several)]
+            found = [(trial, self._keys(way, trial, entity)) for trial in trials]
+            showing = [trial for trial, keys in found if key in keys and keys != whole]
+            kinds = self.lookups.kinds(way)
+            texts = [t for t in showing if any(kinds[n]["type"] == "text" for n in t)]
+            if showing:
+                return self.rng.choice(texts or showing)
+            if key in whole:
+                return args
+        return None
+
+    def _keys(self, way: str, args: Row, entity: str) -> set[str]:
+        """The keys that a read shows."""
+        made = played(self.machine, self.state, self.now, way, args, 0)
+        return {s.key for s in made.shown if s.entity == entity}
+
+    def _conditions(self, way: str, args: Row, entity: str, key: str) -> list[tuple[str, Json]]:
+        """Optional arguments of a read with values that stand in a row or its name."""
+        row = self.state["tables"][entity][key]
+        frame = self.machine.frame(self.state, {}, self.now)
+        label = [str(v) for _, v in self.lookups.label(entity, row, frame)]
+        texts = [value for value in row.values() if isinstance(value, str)]
+        columns = self.machine.entities[entity].references.items()
+        found: list[tuple[str, Json]] = []
+        for argument, kind in self.lookups.kinds(way).items():
+            form, values = kind["type"], list[str]()
+            if argument in args or not kind.get("optional"):
+                continue
+            if form == "text":
+                names = [name.split() for name in label if not _is_moment(name)]
+                values = [" ".join(n[:WORDS]) for n in names] + [max(n, key=len) for n in names]
+            elif form == "choice":
+                values = [text for text in texts if text in kind["choices"]]
+            elif form == "date":
+                values = [text[:10] for text in texts if _is_moment(text) and len(text) > CLOCK]
+            elif form == "ref":
+                values = [row[f] for f, to in columns if to == kind["entity"] and row[f]]
+            found += [(argument, value) for value in dict.fromkeys(values)]
+        return found
+
+    # --- names
+
+    def say(self, entity: str, key: str) -> bool:
+        """Name a row that nobody has to look up."""
+        frame = self.machine.frame(self.state, {}, self.now)
+        label = self.lookups.label(entity, self.state["tables"][entity][key], frame)
+        if (entity, key) not in self.rows and entity in self.lookups.named and label:
+            self.rows[entity, key] = NamedRow(entity, key, tuple(label), self.turn)
+        return (entity, key) in self.rows or key == self.state["me"]
+
+    def _name(self, entity: str, key: str, made: PlayedCall) -> bool:
+        """Settle how the user calls a row that a call shows. One that has no name for them is
+        chosen from what the assistant lists."""
+        shown = {s.key for s in made.shown if s.entity == entity}
+        if key not in shown:
+            return False
+        if row := self.rows.get((entity, key)):
+            return keys_called(made.shown, entity, row.words) == {key}
+        label = self._described(entity, key, made)
         if label is None:
             return False
-        said = " ".join(str(value) for _, value in label)
-        search = self.lookups.searches.get(made.name)
-        kinds = self.machine.operations[made.name].args
-        asked = [value for name, value in made.arguments.items() if kinds[name].get("optional")]
-        listed = entity not in self.lookups.own and search is not None and not search.own
-        if asked:
-            listed = listed and not any(isinstance(v, str) and v in said for v in asked)
-        else:
-            listed = listed and bool(kinds) and self.rng.random() < CHOSEN
-        listed = listed or entity not in self.lookups.named
-        if listed and made.turn == self.turn:  # chosen from what the assistant lists
-            if len({s.key for s in made.shown if s.entity == entity}) < 2:
+        if entity not in self.lookups.named and made.turn == self.turn:
+            if len(shown) < 2:
                 return False
             self.begin("choose")
         self.rows[entity, key] = NamedRow(entity, key, label, self.turn)
         return True
 
-    def describe(self, entity: str, key: str, made: PlayedCall, near: set[str]) -> Label | None:
+    def _described(self, entity: str, key: str, made: PlayedCall) -> Label | None:
         """What a person says of a row so that a response shows which one is meant: its name, as
         short as will do; or something else that it alone has, such as what is in an order."""
         target = next(s for s in made.shown if s.entity == entity and s.key == key)
-        others = [s for s in made.shown if s.entity == entity and s.key != key]
+        others = [s.values for s in made.shown if s.entity == entity and s.key != key]
         frame = self.machine.frame(made.before, {}, self.now)
         row = made.before["tables"][entity].get(key) or made.after["tables"][entity][key]
-        called = [
-            (name, value)
-            for name, value in self.lookups.label(entity, row, frame)
+        name = [
+            (n, value)
+            for n, value in self.lookups.label(entity, row, frame)
             if isinstance(value, str) and value in target.values
         ]
-        alone = [
-            (name, value)
-            for name, value in spoken(target)
-            if not any(value in other.values for other in others)
-        ]
-        timeless = [part for part in called if not _is_moment(part[1])]
-        names = [label for label in (timeless, called) if label and _alone(label, others)]
-        about = [part for part in alone if part[1] in near and part not in called]
-        if about and names != [timeless]:
-            return (about[0],)
-        if names and (names[0] is timeless or not alone or self.rng.random() < BY_NAME):
-            return tuple(names[0])
-        if entity not in self.lookups.own and called:
+        for label in ([part for part in name if not _is_moment(part[1])], name):
+            words = {value for _, value in label}
+            if label and not any(words <= values for values in others):
+                return tuple(label)
+        if name and entity not in self.lookups.own:
             return None  # two of the same name
+        alone = [
+            (".".join(str(part) for part in path if isinstance(part, str)), value)
+            for path, kind, value in leaves(target.kind, target.item)
+            if kind["type"] == "choice" or kind.get("label")
+            if isinstance(value, str) and len(value) <= LONGEST
+            if not any(value in values for values in others)
+        ]
         return (self.rng.choice(alone),) if alone else None
-
-    # --- arguments of reads
-
-    def _read_args(
-        self, way: str, entity: str, key: str, name: str, wanted: Row, depth: int
-    ) -> Row | None:
-        args: Row = {}
-        for argument, kind in self.machine.operations[way].args.items():
-            if kind.get("optional"):
-                continue
-            value = self.borrowed(argument, kind, name, wanted)
-            if value is None and kind["type"] == "ref":
-                frame = self.machine.frame(self.state, {}, self.now)
-                holders = self.lookups.holders(kind["entity"], entity, key, frame)
-                value = self.rng.choice(holders) if holders else None
-            if value is None:
-                return None
-            args[argument] = value
-            for _, other, inner in keys_in({argument: value}, {argument: kind}):
-                if other == entity and inner == key:
-                    return None  # it would be known already
-                if not self.learn(other, inner, name, wanted, depth + 1):
-                    return None
-        search = self.lookups.searches.get(way)
-        if search is None:
-            return args
-        args |= self._known(way, name, wanted)
-        frame = self.machine.frame(self.state, args, self.now)
-        rows = [row for row in search.rows(frame) if key in row.values()]
-        if not rows:
-            return None
-        row = self.rng.choice(rows)
-        filters = self.narrow(way, search, entity, row, frame)
-        if filters is None:
-            return None
-        for filtered, value in filters:
-            kind = self.machine.operations[way].args[filtered.argument]
-            if kind["type"] == "ref" and not self.learn(kind["entity"], value, "", {}, depth + 1):
-                return None
-            args[filtered.argument] = value
-        return args
-
-    def _known(self, way: str, name: str, wanted: Row) -> Row:
-        """The moments that a search takes, if all of them are wanted: free rooms on that day."""
-        given = self.machine.operations[name].args if name else {}
-        kinds = self.machine.operations[way].args
-        times = {n: k for n, k in kinds.items() if k["type"] in MOMENTS and k.get("optional")}
-        if all(n in wanted and given[n]["type"] == kind["type"] for n, kind in times.items()):
-            return {argument: wanted[argument] for argument in times}
-        return {}
-
-    def narrow(
-        self,
-        way: str,
-        search: Search,
-        entity: str,
-        row: Row,
-        frame: Frame,
-        whole: bool = False,
-    ) -> list[tuple[SearchFilter, Json]] | None:
-        """Conditions under which somebody would search for a row, or, if `whole`, want all rows;
-        None if there is none to give."""
-        kinds = self.machine.operations[way].args
-        if not search.filters:
-            return []
-        usable: list[tuple[SearchFilter, Json]] = []
-        for one in search.filters:
-            kind = kinds[one.argument]
-            if kind.get("optional") and one.argument not in frame.args:
-                values = one.of(frame, search.alias, row)
-                value = self._asked(one, kind, self.rng.choice(values)) if values else None
-                if isinstance(value, str) and one.sign == "has" and kind["type"] == "text":
-                    value = self._words(value, search, one, frame)
-                if value is not None and self._narrows(way, search, one, value, frame):
-                    usable.append((one, value))
-        by_form: dict[str, list[tuple[SearchFilter, Json]]] = {}
-        for one, value in usable:
-            by_form.setdefault(form_of(one, kinds[one.argument]), []).append((one, value))
-        if search.own:
-            if whole and by_form.get("choice") and self.rng.random() < LISTED:
-                return [self.rng.choice(by_form["choice"])]
-            for form, share in NARROWED.items():
-                if self.wide and form != "words":
-                    continue
-                if form == "key":  # nobody looks one row up to list others by it
-                    known = {s.key for made in self.calls for s in made.shown}
-                    by_form[form] = [pair for pair in by_form.get(form, ()) if pair[1] in known]
-                if by_form.get(form) and self.rng.random() < share:
-                    return [self.rng.choice(by_form[form])]
-            return []
-        required = any(not kind.get("optional") for kind in kinds.values())
-        if entity in self.lookups.named:
-            words = by_form.get("words")
-            if words:
-                return [self.rng.choice(words)]
-            easy = [*by_form.get("choice", ()), *by_form.get("key", ())] or usable
-            return [self.rng.choice(easy)] if easy else [] if required else None
-        subjects = [*by_form.get("subject", ()), *by_form.get("key", ()), *by_form.get("words", ())]
-        if not subjects:
-            return [self.rng.choice(usable)] if usable else [] if required else None
-        chosen = [self.rng.choice(subjects)]
-        times = by_form.get("day", []), by_form.get("clock", []), by_form.get("weekday", [])
-        if self.rng.random() < 0.75:
-            chosen += self._when(self.rng.choice([t for t in times if t] or [[]]))
-        if by_form.get("choice") and self.rng.random() < 0.25:
-            chosen.append(self.rng.choice(by_form["choice"]))
-        return chosen
-
-    def _narrows(
-        self, way: str, search: Search, one: SearchFilter, value: Json, frame: Frame
-    ) -> bool:
-        """Whether a choice leaves some rows out: nobody asks for what all have."""
-        if self.machine.operations[way].args[one.argument]["type"] != "choice":
-            return True
-        every = search.rows(frame)
-        return any(value not in flat(one.of(frame, search.alias, row)) for row in every)
-
-    def _when(self, times: list[tuple[SearchFilter, Json]]) -> list[tuple[SearchFilter, Json]]:
-        """One bound or both: a day, from a day on, after a time."""
-        if len(times) == 2 and times[0][0].sign in (">=", "<=") and len(str(times[0][1])) == 10:
-            return times if self.rng.random() < 0.7 else [times[0]]
-        return [self.rng.choice(times)] if times else []
-
-    def _asked(self, one: SearchFilter, kind: Kind, value: Json) -> Json:
-        """The condition that a person would say of a value; None if nobody would."""
-        form = kind["type"]
-        if one.sign == "has":
-            if isinstance(value, list):
-                return self.rng.choice(value) if value else None
-            return value
-        if form == "boolean":
-            return value or None
-        if form == "time":
-            hour = int(value[:2]) + (one.sign == "<=" and value[3:] != "00")
-            return f"{hour:02}:00"
-        if form in ("integer", "number") and one.sign in (">=", "<="):
-            return -(-value // 10) * 10 if one.sign == "<=" else None  # what is needed is not known
-        return value
-
-    def _words(self, value: str, search: Search, one: SearchFilter, frame: Frame) -> str:
-        """What somebody types to find a name: all of it, or the word that fewest others have."""
-        words = value.split()
-        if len(words) > 1 and self.rng.random() < 0.4:
-            rows = search.rows(frame)
-            texts = [str(v) for row in rows for v in one.of(frame, search.alias, row)]
-            often = {word: sum(word in text for text in texts) for word in words}
-            return min(words, key=lambda word: (often[word], -len(word)))
-        return value if len(words) <= 4 else " ".join(words[:3])
-
-
-# --- forms of values -------------------------------------------------------------------------
 
 
 def _is_moment(value: str) -> bool:
     return any(pattern.fullmatch(value) for pattern in PATTERNS.values())
-
-
-def _alone(label: list[tuple[str, Json]], others: list[ShownKey]) -> bool:
-    """Whether what is said of a row holds of no other."""
-    words = {value for _, value in label}
-    return not any(words <= other.values for other in others)

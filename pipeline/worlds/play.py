@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from toolloom.agents.ask import Costs, Job, NoUsableAnswer
@@ -106,15 +105,15 @@ async def play(query: Query, job: Job, environment: Environment) -> Outcome:
     return Outcome((Dialogue(query=told, messages=tuple(played.messages), provenance=provenance),))
 
 
-def _acts(story: Sequence[Part]) -> Iterator[list[Part]]:
+def _acts(story: Sequence[Part]) -> list[list[Part]]:
     """Words one by one, calls that go side by side together."""
-    number = 0
-    numbered = []
+    acts: list[list[Part]] = []
     for part in story:
-        number += not part.beside
-        numbered.append((number, part))
-    for _, group in groupby(numbered, key=lambda pair: pair[0]):
-        yield [part for _, part in group]
+        if part.beside:
+            acts[-1].append(part)
+        else:
+            acts.append([part])
+    return acts
 
 
 class _Played:
@@ -134,7 +133,7 @@ class _Played:
     async def say(self, part: Part) -> None:
         if self.query.ability.searches:
             for name in part.offers:
-                await self._look_up(self.apis[name], self.sought.get(name, ()))
+                await self._find(self.apis[name], self.sought.get(name, ()))
         self.messages.append(
             Message(
                 role="user" if part.role == "user" else "assistant",
@@ -146,21 +145,19 @@ class _Played:
         apis = [self.apis[part.name] for part in parts]
         if self.query.ability.searches:
             for api, part in zip(apis, parts, strict=True):
-                await self._look_up(api, part.sought)
+                await self._find(api, part.sought)
         calls = [
             (api, part.arguments, await self.environment.executor.run(api, part.arguments))
             for api, part in zip(apis, parts, strict=True)
         ]
         self._add(calls)
 
-    async def _look_up(self, api: Api, sought: Sequence[str]) -> None:
-        if api.function not in self.known:
-            await self._find(api, sought)
-
     async def _find(self, api: Api, sought: Sequence[str]) -> None:
         """Search until it is found: with words that its world gives for it, in an order by seed,
         then by its name or by what it does, and at last by all of its words. A search in vain
         is part of some dialogues, as it happens to those who do not know a tool yet."""
+        if api.function in self.known:
+            return
         rng = random.Random(seed_for(self.job.seed, "search", api.name))
         plain = [api.name.replace("_", " "), _gist(re.split(r"[,.;:]", api.description)[0])]
         if rng.random() < BY_WHAT_IT_DOES:

@@ -1,49 +1,31 @@
 """Scenarios: in which ways a want meets a world.
 
-Each begins with a goal that works, or is made not to: what is forbidden, missing, withheld, meant
-two ways, refused by the world, or wanted next.
+Each begins with a goal that works, or is made not to: what is forbidden, missing, withheld,
+refused by the world, or wanted next. A scenario writes its turns and calls into a plan, and says
+whether there is one.
 """
 
 from __future__ import annotations
 
-import json
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
-from toolloom.pipeline.checks.world.interpreter import Json, Row, State, names_one, nodes
-from toolloom.pipeline.worlds.followups import FollowUpDrawer
-from toolloom.pipeline.worlds.goals import GoalDrawer
-from toolloom.pipeline.worlds.lookups import FieldOf, Lookups, Path, fields_read, keys_in, scanned
-from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan
-from toolloom.pipeline.worlds.questions import QuestionDrawer
-from toolloom.pipeline.worlds.solutions import (
-    Avoided,
-    NamedRow,
-    forbidden,
-    visible,
-)
+from toolloom.pipeline.checks.world.grammar import MOMENTS, Tree
+from toolloom.pipeline.checks.world.interpreter import Json, Row, names_one, nodes
+from toolloom.pipeline.worlds.arguments import ArgumentDrawer, RowKey
+from toolloom.pipeline.worlds.lookups import keys_in, leaves
+from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS, Plan, Want
+from toolloom.pipeline.worlds.solutions import Avoided, TaskFact, forbidden, played, visible
 
-SCENARIOS = {
-    "single": 10,  # sequential, where it takes more than one call
-    "parallel": 2,
-    "multi_turn": 5,
-    "clarification": 3,
-    "irrelevance": 2,
-    "error_recovery": 4,
-    "refusal": 2,
-    "confirmation": 2,
-}
-"""Scenarios, each as often as its number among all."""
-
-KEYLESS = 0.3  # weight of a change that names no row, beside 1 more for each row
 DRAWS = 16  # of arguments until a call succeeds
-QUESTIONS = 0.25  # share of goals that are reads
-LONGER = 2  # lengths of a talk that are drawn, of which the longest is wanted
-TWO = 0.9  # share of wants of the longest talks that are two at once
-SAME = 1  # calls that fail in the same way and are tried
-YES = 0.65  # share of confirmations that are given
+NAMES = 4  # operations that are tried where few calls will do
+SAME = 2  # calls that fail in the same way and are tried
+QUESTIONS = 0.25  # share of first goals that are reads
+LATER_QUESTIONS = 0.5  # share of later ones
+NEAR = 0.6  # share of later changes that are about rows which were spoken of
+YES = 0.5  # share of confirmations that are given
+BOUNDS = ("<", "<=", ">", ">=")
+MOST_FACTS = 10  # that an answer tells
 
 
 @dataclass(frozen=True)
@@ -53,394 +35,300 @@ class TaskSize:
     calls: tuple[int, int] = (0, MOST_CALLS)
     turns: tuple[int, int] = (1, MOST_TURNS)
 
-    @property
-    def deep(self) -> bool:
-        """Whether one want is hardly ever enough."""
-        return self.calls[0] > 4 or self.turns[0] > 3
-
     def fits(self, calls: int, turns: int) -> bool:
-        sizes = ((self.calls, calls), (self.turns, turns))
-        return all(least <= size <= most for (least, most), size in sizes)
+        return self.calls[0] <= calls <= min(self.calls[1], MOST_CALLS) and self.turns[
+            0
+        ] <= turns <= min(self.turns[1], MOST_TURNS)
 
 
-class ScenarioDrawer:
-    """One attempt at a task of a scenario."""
-
-    def __init__(
-        self,
-        lookups: Lookups,
-        start: State,
-        now: str,
-        rng: random.Random,
-        goal: str | None = None,
-        size: TaskSize | None = None,
-    ) -> None:
-        self.size = size or TaskSize()
-        self.lookups, self.machine, self.goal = lookups, lookups.machine, goal
-        self.start, self.now, self.rng = start, now, rng
-        self.plan = Plan(lookups, start, now, rng)
-
-    def draw(self, scenario: str) -> Plan | None:
-        drawn: Callable[[], bool] = getattr(self, scenario)
-        return self.plan if drawn() else None
-
-    # --- goals
-
-    def wish(self, beyond: bool = False, lists: bool = True) -> tuple[str, Row] | None:
-        """A change that works now: an operation and arguments, allowed by the policies."""
-        names = [name for name in self.lookups.writes if lists or not self._lists(name)]
-        if not names:
-            return None
-        kinds = [self.machine.operations[name].args for name in names]
-        weights = [KEYLESS + sum(1 for _ in _references(args)) for args in kinds]
-        name = self.rng.choices(names, weights)[0]
-        if self.goal in names:
-            name = self.goal
-        goals = GoalDrawer(self.machine, self.plan.state, self.now, self.rng)
-        for _ in range(DRAWS):
-            args = goals.draw(name, beyond)
-            if args is not None and self.plan.works(name, args):
-                return name, args
+def wish(plan: Plan, goal: str = "", about: set[RowKey] | None = None) -> Want | None:
+    """A change that works now and is allowed by the policies, and that nobody asked for yet;
+    `about`: rows of which it has to name one."""
+    asked = {name for turn in plan.turns for name in turn.operations}
+    names = [name for name in plan.lookups.writes if name not in asked]
+    if not names:
         return None
+    name = goal if goal in names else plan.rng.choice(names)
+    drawer = ArgumentDrawer(plan.machine, plan.state, plan.now, plan.rng, about)
+    for _ in range(DRAWS):
+        args = drawer.draw(name)
+        if args is not None and plan.works(name, args):
+            return name, args
+    return None
 
-    def _lists(self, name: str) -> bool:
-        return any(kind["type"] == "list" for kind in self.machine.operations[name].args.values())
 
-    def _keyless(self, name: str) -> bool:
-        return next(_references(self.machine.operations[name].args), None) is None
+def asked(plan: Plan, goal: str) -> Want | None:
+    """A first turn that asks for a change, whose lookups are made."""
+    turn, want = plan.begin("ask"), wish(plan, goal)
+    if want is None:
+        return None
+    turn.operations.append(want[0])
+    return want if plan.prepare(*want) and len(plan.turns) == 1 else None
 
-    def single(self) -> bool:
-        self.plan.begin("ask")
-        if not self.goal and self.rng.random() < QUESTIONS:
-            return QuestionDrawer(self.plan).ask()
-        wish = self.wish()
-        if wish is None:
-            return False
-        self.plan.turns[0].operations.append(wish[0])
-        return self.plan.act(*wish)
 
-    # --- scenarios
+def acts(plan: Plan, want: Want) -> bool:
+    made = plan.act(*want)
+    return made is not None and made.error is None
 
-    def parallel(self) -> bool:
-        """The same for two rows at once; no row of one's own is in both."""
-        self.plan.begin("ask")
-        if not self.goal and self.rng.random() < QUESTIONS:
-            return QuestionDrawer(self.plan).twice() and len(self.plan.turns) == 1
-        wish = self.wish(lists=False)
-        if wish is None:
-            return False
-        name, args = wish
-        kinds = self.machine.operations[name].args
-        keys = {key for _, _, key in keys_in(args, kinds)}
-        if not keys:
-            return False
-        goals = GoalDrawer(self.machine, self.plan.state, self.now, self.rng)
-        after, _, _ = self.machine.apply(self.plan.state, name, args, self.now)
-        for _ in range(DRAWS):
-            other = goals.draw(name)
-            if other is None or keys & {key for _, _, key in keys_in(other, kinds)}:
-                continue
-            if any(other.get(n) == args[n] for n in args if kinds[n]["type"] == "text"):
-                continue
-            if (
-                self.plan.works(name, other)
-                and not self.machine.apply(after, name, other, self.now)[2]
-            ):
-                self.plan.turns[0].operations.append(name)
-                self.plan.wide = True
-                prepared = self.plan.prepare(name, args) and self.plan.prepare(name, other)
-                prepared = prepared and len(self.plan.turns) == 1  # nothing had to be chosen
-                return prepared and self.plan.act(name, args) and self.plan.act(name, other)
+
+def single(plan: Plan, goal: str, size: TaskSize) -> bool:
+    if not goal and plan.rng.random() < QUESTIONS:
+        plan.begin("ask")
+        return question(plan)
+    want = asked(plan, goal)
+    return want is not None and acts(plan, want)
+
+
+def parallel(plan: Plan, goal: str, size: TaskSize) -> bool:
+    """The same for two rows at once; no row is in both."""
+    want = asked(plan, goal)
+    keys = set(keys_of(plan, *want)) if want else set()
+    if want is None or not keys:
         return False
+    name, args = want
+    drawer = ArgumentDrawer(plan.machine, plan.state, plan.now, plan.rng)
+    after, _, _ = plan.machine.apply(plan.state, name, args, plan.now)
+    kinds = plan.lookups.kinds(name)
+    for _ in range(DRAWS):
+        other = drawer.draw(name)
+        if other is None or keys & set(keys_of(plan, name, other)):
+            continue
+        if any(other.get(n) == args[n] for n in args if kinds[n]["type"] == "text"):
+            continue
+        if plan.works(name, other) and plan.works(name, other, after):
+            ready = plan.prepare(name, other) and len(plan.turns) == 1  # nothing is chosen
+            return ready and acts(plan, want) and acts(plan, (name, other))
+    return False
 
-    def multi_turn(self) -> bool:
-        """Wants that follow from one another, until there are calls enough or no turns left."""
-        least, most = self.size.calls[0], min(self.size.calls[1], MOST_CALLS)
-        turns = min(self.size.turns[1], MOST_TURNS)
-        enough = max(self.rng.randint(min(least, most), most) for _ in range(LONGER))
-        two = TWO * enough / MOST_CALLS
-        first = self.parallel if self.rng.random() < two else self.single
-        if not first():
-            return False
-        follow_ups = FollowUpDrawer(self.plan, two)
-        wants = 1
-        while follow_ups.ask(turns, most):
-            wants += 1
-            if len(self.plan.calls) >= enough and len(self.plan.turns) >= self.size.turns[0]:
-                break
-        return wants > 1
 
-    def _asked(self) -> tuple[str, Row] | None:
-        """A first turn that asks for a change, whose lookups are made."""
-        self.plan.begin("ask")
-        wish = self.wish()
-        if wish is None:
-            return None
-        self.plan.turns[0].operations.append(wish[0])
-        return wish if self.plan.prepare(*wish) and len(self.plan.turns) == 1 else None
+def keys_of(plan: Plan, name: str, args: Row) -> list[RowKey]:
+    return [(entity, key) for _, entity, key in keys_in(args, plan.lookups.kinds(name))]
 
-    def clarification(self) -> bool:
-        """Something without which nobody could go on: a value withheld, or one of two rows."""
-        asked = self._asked()
-        if asked is None:
-            return False
-        name, args = asked
-        if self.rng.random() < 0.5 and self._ambiguous(name, args):
-            return self.plan.act(name, args)
-        kinds = self.machine.operations[name].args
-        paths: list[Path] = [
-            (argument,)
-            for argument, kind in kinds.items()
-            if not kind.get("optional") and kind["type"] not in ("ref", "list", "text")
-            if not self._settled(argument, args[argument])
-        ]
-        if not paths:
-            return False
-        path = self.rng.choice(paths)
-        self.plan.begin("answer", name)
-        self.plan.withheld[name, path] = 1
-        return self.plan.act(name, args)
 
-    def _settled(self, argument: str, value: Json) -> bool:
-        """Whether nobody would ask for an argument: it was said for a lookup, or a row that was
-        looked up has a value of that name, which would stay."""
-        for made in self.plan.calls:
-            if any(str(value).startswith(str(said)) for said in made.arguments.values()):
-                return True
-            if any(argument in s.item for s in made.shown if s.entity in self.lookups.own):
-                return True
+def multi_turn(plan: Plan, goal: str, size: TaskSize) -> bool:
+    """Wants that follow one another, until there are calls enough or no turns left."""
+    least, most = min(size.calls[0], MOST_CALLS), min(size.calls[1], MOST_CALLS)
+    enough = plan.rng.randint(least, most)
+    begin = parallel if plan.rng.random() < enough / MOST_CALLS / 2 else single
+    if not begin(plan, goal, size):
         return False
+    wants = 1
+    while follow_up(plan, most, min(size.turns[1], MOST_TURNS)):
+        wants += 1
+        if len(plan.calls) >= enough and len(plan.turns) >= size.turns[0]:
+            break
+    return wants > 1
 
-    def _ambiguous(self, name: str, args: Row) -> bool:
-        """Name a row of one's own by what two of them have, and only then by what it alone has."""
-        kinds = self.machine.operations[name].args
-        own = [
-            (p, e, k) for p, e, k in keys_in(args, kinds) if e in self.lookups.own and len(p) == 1
-        ]
-        if not own:
-            return False
-        path, entity, key = self.rng.choice(own)
-        shown = {
-            s.key
-            for made in self.plan.calls
-            if any((s.entity, s.key) == (entity, key) for s in made.shown)
-            for s in made.shown
-            if s.entity == entity
-        }
-        others = shown - {key}
-        serves = {k for k in others if self.plan.works(name, {**args, str(path[0]): k})}
-        row = self.plan.rows[entity, key]
-        used = any(key in call.arguments.values() for call in self.plan.calls)
-        if used or not serves:
-            return False
-        self.plan.begin("answer", name)
-        self.plan.rows[entity, key] = NamedRow(entity, key, row.label, 1)
-        return True
 
-    def irrelevance(self) -> bool:
-        """What is wanted cannot be done with the operations that are there."""
-        asked = self._asked()
-        if asked is None:
-            return False
-        name, args = asked
-        self.plan.calls.clear()
-        self.plan.avoided = Avoided(name, args, "missing")
-        return True
-
-    def refusal(self) -> bool:
-        """A policy does not allow what the world would let pass."""
-        self.plan.begin("ask")
-        names = [name for name in self.lookups.writes if self.lookups.musts[name]]
-        if not names:
-            return False
-        name = self.rng.choice(names)
-        goals = GoalDrawer(self.machine, self.start, self.now, self.rng)
-        for _ in range(DRAWS * 3):
-            args = goals.draw(name, beyond=True)
-            if args is None:
-                return False
-            says = forbidden(self.lookups, self.start, self.now, name, args)
-            if says is None or self.machine.apply(self.start, name, args, self.now)[2]:
-                continue
-            self.plan.turns[0].operations.append(name)
-            if not self.plan.prepare(name, args, says):
-                return False
-            self.plan.avoided = Avoided(name, args, says)
+def follow_up(plan: Plan, most_calls: int, most_turns: int) -> bool:
+    """One more turn that asks for something, with calls of its own; without one nothing is left.
+    No row that came in the meantime is asked for: of that all has been told."""
+    mark = plan.mark()
+    old = {(e, key) for e, table in plan.start["tables"].items() for key in table}
+    spoken = set(plan.rows) & old
+    for _ in range(DRAWS):
+        turn = plan.begin("ask")
+        calls = len(plan.calls)
+        if plan.rng.random() < LATER_QUESTIONS:
+            found = question(plan)
+        else:
+            want = wish(plan, about=spoken if spoken and plan.rng.random() < NEAR else old)
+            turn.operations += [want[0]] if want else []
+            found = want is not None and acts(plan, want)
+        within = len(plan.calls) <= most_calls and len(plan.turns) <= most_turns
+        if found and within and len(plan.calls) > calls:
             return True
+        plan.back(mark)
+    return False
+
+
+def clarification(plan: Plan, goal: str, size: TaskSize) -> bool:
+    """A value is withheld without which nobody could go on, and that no result has."""
+    want = asked(plan, goal)
+    if want is None:
         return False
+    name, args = want
+    said = {str(value) for made in plan.calls for value in made.arguments.values()}
+    seen = {field for made in plan.calls for s in made.shown for field in s.item}
+    open_ones = [
+        argument
+        for argument, kind in plan.lookups.kinds(name).items()
+        if not kind.get("optional") and kind["type"] not in ("ref", "list", "text")
+        if argument not in seen and not any(str(args[argument]).startswith(s) for s in said)
+    ]
+    if not open_ones:
+        return False
+    plan.begin("answer", name)
+    plan.withheld[name, (plan.rng.choice(open_ones),)] = plan.turn
+    return acts(plan, want)
 
-    def confirmation(self) -> bool:
-        """A policy wants consent: it is given, or it is not."""
-        self.plan.begin("ask")
-        wish = self.wish()
-        if wish is None or not self.plan.agrees(wish[0]):
-            return False
-        name, args = wish
-        self.plan.turns[0].operations.append(name)
-        if self.rng.random() < YES:
-            return self.plan.act(name, args)
-        if not self.plan.prepare(name, args):
-            return False
-        self.plan.begin("decline", name)
-        self.plan.avoided = Avoided(name, args, "declined")
-        return True
 
-    def error_recovery(self) -> bool:
-        """A call fails although nothing had shown why, and somebody takes another way."""
-        self.plan.begin("ask")
-        names = [name for name in self.lookups.writes if any(self._loose(name))]
-        if not names:
-            return False
-        name = self.rng.choice(names)
-        goals = GoalDrawer(self.machine, self.start, self.now, self.rng)
-        met: list[str] = []
-        for _ in range(DRAWS * 2):
-            args = goals.draw(name)
-            if args is None:
-                return False
-            _, _, error = self.machine.apply(self.start, name, args, self.now)
-            known = self.machine.world["operations"][name]["errors"]
-            if error not in known or forbidden(self.lookups, self.start, self.now, name, args):
+def irrelevance(plan: Plan, goal: str, size: TaskSize) -> bool:
+    """What is wanted cannot be done with the operations that are there."""
+    turn, want = plan.begin("ask"), wish(plan, goal)
+    if want is None or not all(plan.say(*key) for key in keys_of(plan, *want)):
+        return False
+    turn.operations.append(want[0])
+    plan.avoided = Avoided(*want, "missing")
+    return True
+
+
+def refusal(plan: Plan, goal: str, size: TaskSize) -> bool:
+    """A policy does not allow what the world would let pass."""
+    turn = plan.begin("ask")
+    for name in plan.shuffled([n for n in plan.lookups.writes if plan.lookups.musts[n]])[:NAMES]:
+        drawer = ArgumentDrawer(plan.machine, plan.state, plan.now, plan.rng)
+        for _ in range(DRAWS):
+            args = drawer.draw(name, beyond=True)
+            says = forbidden(plan.lookups, plan.state, plan.now, name, args) if args else None
+            if args and says and not plan.machine.apply(plan.state, name, args, plan.now)[2]:
+                turn.operations.append(name)
+                plan.avoided = Avoided(name, args, says)
+                return plan.prepare(name, args, says)
+    return False
+
+
+def confirmation(plan: Plan, goal: str, size: TaskSize) -> bool:
+    """A policy wants consent: it is given, or it is not."""
+    agreeing = [name for name in plan.lookups.writes if plan.lookups.agrees(name)]
+    if goal not in agreeing and not agreeing:
+        return False
+    want = asked(plan, goal if goal in agreeing else plan.rng.choice(agreeing))
+    if want is None or plan.rng.random() < YES:
+        return want is not None and acts(plan, want)
+    plan.begin("decline", want[0])
+    plan.avoided = Avoided(*want, "declined")
+    return True
+
+
+def error_recovery(plan: Plan, goal: str, size: TaskSize) -> bool:
+    """A call fails although nothing had shown why, and somebody takes another way."""
+    turn = plan.begin("ask")
+    operations = plan.machine.world["operations"]
+    for name in plan.shuffled(plan.lookups.writes)[:NAMES]:
+        drawer = ArgumentDrawer(plan.machine, plan.state, plan.now, plan.rng)
+        known = dict.fromkeys(operations[name]["errors"], 0)
+        for _ in range(DRAWS):
+            args = drawer.draw(name)
+            error = plan.machine.apply(plan.state, name, args, plan.now)[2] if args else None
+            if args is None or known.get(str(error), SAME) >= SAME:
                 continue
-            met.append(str(error))
-            if met.count(str(error)) > SAME or self._granted(name, str(error)):
-                continue
-            mark = self.plan.mark()
-            if self._recovered(name, args, str(error)):
-                self.plan.turns[0].operations.append(name)
+            known[str(error)] += 1
+            mark = plan.mark()
+            if _recovers(plan, name, args, str(error), drawer):
+                turn.operations.append(name)
                 return True
-            self.plan.back(mark)
+            plan.back(mark)
+    return False
+
+
+def _recovers(plan: Plan, name: str, args: Row, error: str, drawer: ArgumentDrawer) -> bool:
+    if forbidden(plan.lookups, plan.state, plan.now, name, args) or not plan.prepare(name, args):
         return False
+    others = (other for other in _ways_out(plan, name, args, drawer) if plan.works(name, other))
+    other = next(others, None)
+    if other is None or not _surprises(plan, name, error):
+        return False
+    plan.act(name, args)
+    plan.begin("retry", name)
+    return acts(plan, (name, other))
 
-    def _recovered(self, name: str, args: Row, error: str) -> bool:
-        if not self.plan.prepare(name, args) or self._foreseen(name, error):
+
+def _ways_out(plan: Plan, name: str, args: Row, drawer: ArgumentDrawer) -> Iterator[Row]:
+    """The same call with one thing changed that may be as welcome: a moment, a choice, a row of
+    nobody's that was shown, one item less."""
+    for argument, kind in plan.lookups.kinds(name).items():
+        value, form = args.get(argument), kind["type"]
+        others: list[Json] = []
+        if form == "list" and value and len(value) > 1:
+            others = [[each for each in value if each is not item] for item in value]
+        elif form == "ref" and kind["entity"] not in plan.lookups.own:
+            shown = [s for made in plan.calls for s in made.shown if s.entity == kind["entity"]]
+            others = sorted({s.key for s in shown})
+        elif value is not None and form in (*MOMENTS, "choice"):
+            others = [drawer.value(kind) for _ in range(DRAWS // 2)]
+        yield from ({**args, argument: other} for other in others if other not in (None, value))
+
+
+def _surprises(plan: Plan, name: str, code: str) -> bool:
+    """Whether an error depends on something that no result so far shows, and no look at what is
+    nobody's own would have; and does not say that all is already as it is wanted."""
+    steps = plan.machine.world["operations"][name]["steps"]
+    lets = {node[1]: node[2] for node in nodes(steps) if node[0] == "let"}
+    clauses: list[Tree] = [n[1] for n in nodes(steps) if n[0] == "require" and n[2] == code]
+    clauses += [n[2] for n in nodes(steps) if n[0] == "find" and n[3] == code]
+    for clause in clauses:  # that there are no such rows; before or after others is a clash
+        none = clause[0] == "=" and clause[1][0] == "count"
+        if clause[0] == "!=" or (none and not any(n[0] in BOUNDS for n in nodes(clause))):
             return False
-        others = (other for other in self._ways_out(name, args) if self.plan.works(name, other))
-        other = next(others, None)
-        if other is None:
+    clauses += [tree for let, tree in lets.items() if any(names_one(c, let) for c in clauses)]
+    public = {place for place in plan.lookups.readable if place[0] not in plan.lookups.own}
+    return not plan.lookups.places(name, clauses) <= visible(plan.lookups, plan.calls) | public
+
+
+def question(plan: Plan) -> bool:
+    """Something that a read tells and nobody has asked: a field or two of a row that people can
+    name, of what only its key gives, or of oneself."""
+    turn = plan.turns[-1]
+    asked_for = {name for each in plan.turns for name in each.operations}
+    names = [name for name in plan.lookups.reads if name not in asked_for]
+    if not names:
+        return False
+    name = plan.rng.choice(names)
+    turn.operations.append(name)
+    kinds, entity = plan.lookups.kinds(name), plan.lookups.listed.get(name)
+    needs = [argument for argument, kind in kinds.items() if not kind.get("optional")]
+    row = None
+    if entity is None or needs:
+        drawn = ArgumentDrawer(plan.machine, plan.state, plan.now, plan.rng).draw(name) or {}
+        args = {argument: drawn.get(argument) for argument in needs}
+        made = plan.act(name, args) if None not in args.values() else None
+        if made is None or made.error or not made.response:
             return False
-        self.plan.consent(name)
-        self.plan.run(name, args, self.plan.agrees(name))
-        self.plan.begin("retry", name)
-        return self.plan.act(name, other)
-
-    def _ways_out(self, name: str, args: Row) -> Iterator[Row]:
-        """The same call with one thing changed: a moment, a choice, another row of those that were
-        listed, one item less."""
-        goals = GoalDrawer(self.machine, self.start, self.now, self.rng)
-        for argument, kind in self._loose(name):
-            value = args.get(argument)
-            if value is None:
-                continue
-            if kind["type"] == "list":
-                for item in value[: len(value) > 1 and len(value)]:
-                    yield {**args, argument: [i for i in value if i is not item]}
-            elif kind["type"] == "ref":
-                lists = (
-                    made
-                    for made in self.plan.calls
-                    if self.lookups.listed.get(made.name) == kind["entity"]
-                )
-                listed = {s.key for made in lists for s in made.shown if s.entity == kind["entity"]}
-                for key in sorted(listed - {value}):
-                    yield {**args, argument: key}
-            else:
-                for _ in range(DRAWS // 2):
-                    other = goals.value(kind)
-                    if other is not None and other != value:
-                        yield {**args, argument: other}
-
-    def _loose(self, name: str) -> Iterator[tuple[str, Kind]]:
-        """The arguments of which another value may be as welcome."""
-        kinds = self.machine.operations[name].args
-        for argument, kind in kinds.items():
-            form = kind["type"]
-            free = kind.get("optional") or self._creates(name)
-            if form == "ref":
-                free = free or kind["entity"] not in self.lookups.named
-                if free and kind["entity"] not in self.lookups.own:
-                    yield argument, kind
-            elif form in (*MOMENTS, "list") or (form == "choice" and len(kinds) > 1):
-                yield argument, kind
-
-    def _creates(self, name: str) -> bool:
-        return any(step[0] == "create" for step in self.machine.world["operations"][name]["steps"])
-
-    def _granted(self, name: str, code: str) -> bool:
-        """Whether an error says that all is already as it is wanted: it is so, or one has it."""
-        steps = self.machine.world["operations"][name]["steps"]
-        return any(
-            (clause[0] == "!=" and any(side[0] in ("arg", "var") for side in clause[1:]))
-            or (clause[0] == "=" and clause[2] == ["value", 0] and _counts_equals(clause[1]))
-            for clause in _clauses(steps, code)
+        kind, item = plan.machine.world["operations"][name]["shape"], made.response
+    else:
+        whole = played(plan.machine, plan.state, plan.now, name, {}, plan.turn)
+        keys = [s.key for s in whole.shown if s.entity == entity]
+        keys = [key for key in keys if (entity, key) not in plan.rows]
+        if entity not in plan.lookups.named or not keys:
+            return False
+        row = (entity, plan.rng.choice(keys))
+        if not plan.find(name, *row):
+            return False
+        made, shown = next(
+            (call, s)
+            for call in reversed(plan.calls)
+            for s in call.shown
+            if (s.entity, s.key) == row
         )
-
-    def _readable(self) -> set[FieldOf]:
-        """What a look at rows that are nobody's own would show, and a careful assistant sees before
-        it tries."""
-        shown = (place for way in self.lookups.reads for place in self.lookups.shown[way])
-        return {place for place in shown if place[0] not in self.lookups.own}
-
-    def _foreseen(self, name: str, code: str) -> bool:
-        """Whether results so far show all on which an error depends, or a look would have."""
-        spec = self.machine.world["operations"][name]
-        names = {"me": self.machine.actor or ""} | {
-            kind["as"]: kind["entity"] for kind in spec["args"].values() if kind.get("as")
-        }
-        lets = dict(_lets(spec["steps"]))
-        reads, searched = set(), set()
-        for clause in _clauses(spec["steps"], code):
-            for tree in (clause, *(lets[name] for name in lets if names_one(clause, name))):
-                reads |= fields_read(tree, names)
-                searched |= scanned(tree)
-        searches = self.lookups.searches
-        own = {
-            searches[made.name].entity
-            for made in self.plan.calls
-            if made.name in searches and searches[made.name].own
-        }
-        shown = visible(self.lookups, self.plan.calls)
-        listed = {searches[made.name].entity for made in self.plan.calls if made.name in searches}
-        counted = {entity for entity, _ in shown} - listed  # a sum over rows tells of all of them
-        if searched - own - counted:
-            return False
-        keys = {e.key for e in self.machine.entities.values()}
-        reads = {
-            (entity, field)
-            for entity, field in reads
-            if field not in keys and (entity != self.machine.actor or field in self.lookups.changed)
-        }
-        return reads - self._readable() <= shown
+        kind, item = shown.kind, shown.item
+    words = {str(value) for named in plan.rows.values() for _, value in named.label}
+    words |= {str(value) for value in made.arguments.values()}
+    told = [
+        (str(path[-1]), inner["type"], value)
+        for path, inner, value in leaves(kind, item)
+        if path and inner["type"] != "ref" and not inner.get("label")
+        if len(path) == 1 + (kind["type"] == "list")
+        if not any(str(value).lower() in word.lower() for word in words)
+    ]
+    fields = sorted({(form == "text", field) for field, form, _ in told})
+    likely = [field for text, field in fields if not text] or [field for _, field in fields]
+    asks = plan.rng.sample(likely, min(len(likely), plan.rng.choice((1, 1, 2))))
+    facts = [TaskFact(name, row, f, value, plan.turn) for f, _, value in told if f in asks]
+    turn.asks += asks
+    plan.facts += facts
+    return 0 < len(facts) <= MOST_FACTS
 
 
-def _counts_equals(tree: Json) -> bool:
-    """Whether it counts the rows that are the same in all, such as one's places in a class; rows
-    that lie before or after others are a clash, and something else will do."""
-    text = json.dumps(tree)
-    return tree[0] == "count" and not any(f'"{sign}"' in text for sign in ("<", "<=", ">", ">="))
-
-
-def _references(kinds: dict[str, Kind]) -> Iterator[Kind]:
-    for kind in kinds.values():
-        inner = kind["of"] if kind["type"] == "list" else kind
-        if inner["type"] == "ref":
-            yield inner
-        elif inner["type"] == "object":
-            yield from _references(inner["fields"])
-
-
-def _lets(steps: Json) -> Iterator[tuple[str, Json]]:
-    for step in steps:
-        if step[0] == "let":
-            yield step[1], step[2]
-        elif step[0] == "each":
-            yield from _lets(step[4])
-
-
-def _clauses(steps: Json, code: str) -> Iterator[Json]:
-    """The conditions whose failure is an error of a code."""
-    for node in nodes(steps):
-        if node[0] == "require" and node[2] == code:
-            yield node[1]
-        elif node[0] == "find" and node[3] == code:
-            yield node[2]
+Scenario = Callable[[Plan, str, TaskSize], bool]
+SCENARIOS: dict[str, tuple[int, Scenario]] = {
+    "single": (10, single),  # sequential, where it takes more than one call
+    "parallel": (2, parallel),
+    "multi_turn": (5, multi_turn),
+    "clarification": (3, clarification),
+    "irrelevance": (2, irrelevance),
+    "error_recovery": (4, error_recovery),
+    "refusal": (2, refusal),
+    "confirmation": (2, confirmation),
+}
+"""How often each is drawn among all, and how."""

@@ -245,16 +245,6 @@ def _parts(text: str) -> list[str]:
 # --- playing ---------------------------------------------------------------------------------
 
 
-def play(script: WorldScript, machine: Machine, rng: random.Random) -> Play | None:
-    """A row of a script; None if no state of `STATES` meets its conditions."""
-    for _ in range(STATES):
-        now = draw_now(rng)
-        row = play_in(script, machine, draw_state(machine, rng, now), now, rng)
-        if row:
-            return row
-    return None
-
-
 def proofs(
     scripts: Sequence[WorldScript], machine: Machine, seed: int, count: int
 ) -> list[list[Play]]:
@@ -378,15 +368,16 @@ def acts(row: Play) -> list[Acted]:
 
 
 def as_text(row: Play) -> str:
-    """A row as a person reads it: moment, speakers, calls (→) and results (←)."""
-    lines = [f"[{row.now}]"]
+    """A row as a person reads it: moment, speakers, calls (→) and results (←); where nothing is
+    worded yet, what is to be said."""
+    lines, says = [f"[{row.now}]"], iter(row.says)
     for form, part in row.messages:
         if isinstance(part, MadeCall):
             given = ", ".join(f"{name}={value!r}" for name, value in part.arguments.items())
             result = f"error {part.error}: {part.response}" if part.error else repr(part.response)
             lines += [f"  → {part.name}({given})", f"  ← {result}"]
         else:
-            lines.append(f"{form.capitalize()}: {part}")
+            lines.append(f"{form.capitalize()}: {part or next(says)}".rstrip(": "))
     return "\n".join(lines)
 
 

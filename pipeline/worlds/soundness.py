@@ -3,24 +3,23 @@
 Certain checks, by what happens: nothing raises, a failure changes nothing, rules hold, every
 operation can succeed and every error can fire, every key can be had from a read, every change can
 be seen by one, and each operation does what its promises say, no less and no more. The walks are
-drawn by seed, so the same world has the same findings.
+drawn by seed, so the same world has the same findings. How much the promises hold is measured by
+faults that are planted in the operations (mutation testing).
 """
 
 from __future__ import annotations
 
-import random
+import copy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.findings import Findings
-from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import (
     BROKEN,
     INVALID,
     TOO_LARGE,
-    Frame,
     Json,
     Machine,
     Row,
@@ -28,14 +27,16 @@ from toolloom.pipeline.checks.world.interpreter import (
     as_term,
     nodes,
     plain,
-    shifted,
 )
 from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.arguments import ArgumentDrawer
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.schemas import Reason
 
 WALKS, CALLS = 80, 80
-STRANGE = 0.03  # share of arguments that name nothing
+MORE = 2  # times as many walks at most, where something has not happened yet
+LOOKS = ("table", "hop")
+OF_MUTANTS = (12, 60)  # walks and calls of a mutant: the same as of the world beside it
 
 
 class TriedCall(NamedTuple):
@@ -57,23 +58,30 @@ class Soundness:
     findings: Findings[str, str] = field(default_factory=lambda: Findings(1))  # first examples
     successes: Counter[str] = field(default_factory=Counter)
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
-
+    effects: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+    """Operations with effects that they had."""
     causes: dict[str, tuple[str, Reason]] = field(default_factory=dict)
     """Of a finding: the operation, and what it means for the world."""
 
-    def find(self, why: Reason, name: str, what: str, call: TriedCall | None = None) -> None:
-        example = f"{call.name}({call.args}) at {call.now}: {call.response}" if call else ""
-        self.findings.add(what, example[:300])
-        self.causes.setdefault(what, (name, why))
+    def add(
+        self, why: Reason, name: str, found: Iterable[str], call: TriedCall | None = None
+    ) -> None:
+        """Findings on an operation."""
+        for what in found:
+            example = f"{call.name}({call.args}) at {call.now}: {call.response}" if call else ""
+            self.findings.add(what, example[:300])
+            self.causes.setdefault(what, (name, why))
 
 
-def examine(machine: Machine, seed: int = 0, walks: int = WALKS, calls: int = CALLS) -> Soundness:
+def examine(machine: Machine, seed: int = 0) -> Soundness:
     """Every finding of the checks that run a world. Raises Unsatisfied."""
     result = Soundness()
-    for call in walk(machine, seed, walks, calls):
+    for number, call in enumerate(walk(machine, seed, MORE * WALKS)):
+        if number >= WALKS * CALLS and not number % CALLS and not any(_lacking(machine, result)):
+            break
         judge(machine, call, result)
-    _reached(machine, result)
-    _seen(machine, result)
+    for why, name, what in _lacking(machine, result):
+        result.add(why, name, [what])
     return result
 
 
@@ -83,250 +91,92 @@ def walk(
     """Calls with arguments that mostly fit the state that the calls before them left."""
     names = list(machine.operations)
     for number in range(walks):
-        rng = rng_for(seed, "walk", number)
+        rng = rng_for(seed, "random walk", number)
         now = draw_now(rng)
         state = draw_state(machine, rng, now)
         for _ in range(calls):
             name = rng.choice(names)
-            args = _ArgumentDrawer(machine, state, rng, now).of(machine.operations[name].args)
+            args = ArgumentDrawer(machine, state, now, rng, loose=True).draw(name) or {}
             after, response, error = machine.apply(state, name, args, now)
             yield TriedCall(state, name, args, now, after, response, error)
             state = after
-
-
-class _ArgumentDrawer:
-    """What a caller who has seen some of the state might send, border values among it."""
-
-    def __init__(self, machine: Machine, state: State, rng: random.Random, now: str) -> None:
-        self.machine, self.state, self.rng, self.now = machine, state, rng, now
-        self.frame: Frame = machine.frame(state, {}, now)
-        self.rows: list[Row] = []  # rows that arguments before referred to
-        self.near_by: set[str] = set()  # what stands in them and in rows that refer to them
-
-    def of(self, kinds: dict[str, Kind]) -> Row:
-        args: Row = {}
-        for name, kind in kinds.items():
-            if kind.get("optional") and self.rng.random() < 0.5:
-                continue
-            value = self.value(name, kind)
-            if value is not None:
-                args[name] = value
-        return args
-
-    def value(self, name: str, kind: Kind) -> Json:
-        rng, form = self.rng, kind["type"]
-        if form == "list":
-            count = rng.choice((1, 1, 2, 2, 3))
-            return [self.value(name, kind["of"]) for _ in range(count)]
-        if form == "object":
-            return self.of(kind["fields"])
-        if form == "ref":
-            return self.key(kind)
-        if form == "boolean":
-            return rng.random() < 0.5
-        if form == "choice":
-            return rng.choice(kind["choices"])
-        near = self.near(name, kind)
-        if near and rng.random() < 0.75:
-            return self.beside(kind, rng.choice(near))
-        if form == "text":
-            return rng.choice(("a", "e", "Note", "Some words"))
-        if form in ("integer", "number"):
-            low, high = kind.get("low", 1), kind.get("high", 20)
-            number = rng.choice((low, high, rng.randint(int(low), max(int(low), int(high)))))
-            return number if form == "number" else int(number)
-        day = shifted(self.now[:10], rng.randint(-10, 30), "days")
-        clock = f"{rng.randint(8, 18):02}:{rng.choice((0, 30)):02}"
-        return {"date": day, "time": clock, "datetime": f"{day}T{clock}"}[form]
-
-    def key(self, kind: Kind) -> Json:
-        """A key: of a row that is one's own mostly, or that goes with the rows named before."""
-        table = self.frame.tables[kind["entity"]]
-        if self.rng.random() < STRANGE or not table:
-            return f"{self.machine.entities[kind['entity']].prefix}0"
-        rows = list(table.values())
-        own = [row for row in rows if self.machine.owned(self.frame, kind["entity"], row)]
-        if own and self.rng.random() < 0.9:
-            rows = own
-        related = [row for row in rows if self.near_by & set(map(str, row.values()))]
-        row = self.rng.choice(related if related and self.rng.random() < 0.6 else rows)
-        self._note(kind["entity"], row)
-        return row[self.machine.entities[kind["entity"]].key]
-
-    def _note(self, entity: str, row: Row) -> None:
-        """A row that an argument named, with those that refer to it: the next may go with it."""
-        self.rows.append(row)
-        rows = [row]
-        for other, column in self.machine.entities[entity].pointed_at:
-            key = row[self.machine.entities[entity].key]
-            rows += self.frame.tables[other].by(column).get(key, [])
-        self.near_by |= {value for r in rows for value in r.values() if isinstance(value, str)}
-
-    def near(self, name: str, kind: Kind) -> list[Json]:
-        """Values of the state that an argument of this name and type might repeat."""
-        form = kind["type"]
-        sources = [self.rows, *([list(t.values()) for t in self.frame.tables.values()])]
-        values = []
-        for rows in sources:
-            for row in rows:
-                values += [
-                    value
-                    for field, value in row.items()
-                    if _form(value) == form or (form == "number" and _form(value) == "integer")
-                    if form != "text" or field == name or name in ("query", "text", "words")
-                ]
-            if values and self.rng.random() < 0.7:
-                break
-        return values
-
-    def beside(self, kind: Kind, value: Json) -> Json:
-        """A value or one next to it, inside the bounds of the argument."""
-        form = kind["type"]
-        if form == "text":
-            words = value.split()
-            return self.rng.choice([value, value.lower(), *words[:1]])
-        if form in ("integer", "number"):
-            value += self.rng.choice((-1, 0, 0, 1))
-            low, high = kind.get("low", value), kind.get("high", value)
-            return min(max(value, low), high)
-        unit = "minutes" if form == "time" else "days"
-        return shifted(value, self.rng.choice((-1, 0, 0, 1)), unit)
-
-
-def _form(value: Json) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, (int, float)):
-        return "integer" if isinstance(value, int) else "number"
-    if not isinstance(value, str):
-        return "other"
-    for form, length in (("date", 10), ("time", 5), ("datetime", 16)):
-        if len(value) == length and value[2 if form == "time" else 4] in ":-":
-            return form
-    return "text"
 
 
 # --- what a call shows -----------------------------------------------------------------------
 
 
 def judge(machine: Machine, call: TriedCall, result: Soundness) -> None:
+    """Count a call, and note what is wrong with it."""
     if call.error is None:
         result.successes[call.name] += 1
-        _rules_held(machine, call, result)
     else:
         result.errors[call.name, call.error] += 1
-        if call.after is not call.before:
-            result.find(
-                Reason.WORLD_UNSOUND, call.name, f"{call.name} fails and changes the state.", call
-            )
-        if call.error in (BROKEN, TOO_LARGE):
-            result.find(
-                Reason.WORLD_UNSOUND,
-                call.name,
-                f"{call.name} ends in {call.error}: it lacks a `require`.",
-                call,
-            )
-    promise = machine.world["promises"].get(call.name)
-    if promise and call.error != INVALID:
-        _kept(machine, call, promise, result)
+    result.add(Reason.WORLD_UNSOUND, call.name, _unsound(machine, call), call)
+    if call.name in machine.world["promises"] and call.error != INVALID:
+        result.add(Reason.PROMISE_BROKEN, call.name, _broken(machine, call, result), call)
 
 
-def _rules_held(machine: Machine, call: TriedCall, result: Soundness) -> None:
-    """A call holds the rules of rows that it changes; here are those of the others."""
-    if call.after is call.before:
+def _unsound(machine: Machine, call: TriedCall) -> Iterator[str]:
+    """What no call may do. Rules of rows that it changes are held by the machine; here are those of
+    the others."""
+    if call.error is not None and call.after is not call.before:
+        yield f"{call.name} fails and changes the state."
+    if call.error in (BROKEN, TOO_LARGE):
+        yield f"{call.name} ends in {call.error}: it lacks a `require`."
+    if call.error is not None or call.after is call.before:
         return
     before, after = (machine.frame(s, {}, call.now) for s in (call.before, call.after))
     changed = {name for name in machine.entities if before.tables[name] is not after.tables[name]}
     for name, spec in machine.world["entities"].items():
         for text, tree in spec.get("rules", ()):
-            if not any(_looked_at(node) in changed for node in nodes(tree)):
+            # The forms that look at rows beside those they are given.
+            looks = (n[1] if n[0] == "table" else n[2] for n in nodes(tree) if n[0] in LOOKS)
+            if changed.isdisjoint(looks):
                 continue
             clause = as_term(tree)
             for key, row in call.after["tables"][name].items():
                 before.vars["this"], after.vars["this"] = call.before["tables"][name].get(key), row
                 if before.vars["this"] is row and not clause(after) and clause(before):
-                    result.find(
-                        Reason.WORLD_UNSOUND,
-                        call.name,
-                        f"{call.name} breaks `{text}` of {name} that it leaves alone.",
-                        call,
-                    )
+                    yield f"{call.name} breaks `{text}` of {name} that it leaves alone."
 
 
-def _looked_at(node: Json) -> str:
-    """The entity whose rows a form looks at, beside those it is given."""
-    return str({"table": node[1:2], "hop": node[2:3]}.get(node[0], [""])[0])
-
-
-def _kept(machine: Machine, call: TriedCall, promise: Json, result: Soundness) -> None:
-    before = machine.bound(call.before, call.name, call.args, call.now)
+def _broken(machine: Machine, call: TriedCall, result: Soundness) -> Iterator[str]:
+    """How a call breaks its operation's promise."""
+    name, promise = call.name, machine.world["promises"][call.name]
+    before = machine.bound(call.before, name, call.args, call.now)
     if before is None:
         if call.error is None:
-            result.find(
-                Reason.WORLD_UNSOUND,
-                call.name,
-                f"{call.name} succeeds for arguments that name nothing.",
-                call,
-            )
+            yield f"{name} succeeds for arguments that name nothing."
         return
     unmet = {code: text for code, text, clause in promise["only_if"] if not as_term(clause)(before)}
-    if call.error is None and unmet:
-        text = next(iter(unmet.values()))
-        result.find(
-            Reason.PROMISE_BROKEN,
-            call.name,
-            f"{call.name} succeeds although `{text}` does not hold.",
-            call,
-        )
-    if call.error is not None and call.error not in unmet:
-        result.find(
-            Reason.PROMISE_BROKEN,
-            call.name,
-            f"{call.name} fails with {call.error}, and its promises do not say so.",
-            call,
-        )
     if call.error is not None:
+        if call.error not in unmet:
+            yield f"{name} fails with {call.error}, and its promises do not say so."
         return
+    if unmet:
+        yield f"{name} succeeds although `{next(iter(unmet.values()))}` does not hold."
     promised = {tuple(effect) for effect in promise["effects"]}
     for effect in changes(machine, call.before, call.after):
         if not promised & set(effect):
-            result.find(
-                Reason.PROMISE_BROKEN,
-                call.name,
-                f"{call.name} has an effect that is not promised: {effect[0]}.",
-                call,
-            )
-        for one in effect:
-            result.errors[call.name, f"effect {one}"] += 1
-    after = machine.bound(call.after, call.name, call.args, call.now)
+            yield f"{name} has an effect that is not promised: {effect[0]}."
+        result.effects |= {(name, one) for one in effect}
+    after = machine.bound(call.after, name, call.args, call.now)
     after = after or machine.frame(call.after, before.args, call.now)
     after.old = before
-    for name, value in before.vars.items():
-        after.vars.setdefault(name, value)
+    after.vars = {**before.vars, **after.vars}
     for text, clause in promise["after"]:
         if not as_term(clause)(after):
-            result.find(
-                Reason.PROMISE_BROKEN, call.name, f"After {call.name} `{text}` does not hold.", call
-            )
+            yield f"After {name} `{text}` does not hold."
     if promise["shows"]:
         entity, tree = promise["shows"]
         expected, shown = plain(as_term(tree)(after)), call.response
         if entity:
             key = machine.entities[entity].key
+            items = shown if isinstance(shown, list) else [shown]
             expected = [row[key] for row in expected]
-            shown = [item.get(key) for item in _items(call.response)]
+            shown = [item.get(key) for item in items if isinstance(item, dict)]
         if shown != expected:
-            result.find(
-                Reason.PROMISE_BROKEN,
-                call.name,
-                f"{call.name} does not show what is promised.",
-                call,
-            )
-
-
-def _items(response: Json) -> list[Row]:
-    values = response if isinstance(response, list) else [response]
-    return [value for value in values if isinstance(value, dict)]
+            yield f"{name} does not show what is promised."
 
 
 def changes(machine: Machine, before: State, after: State) -> Iterator[list[tuple[str, ...]]]:
@@ -353,43 +203,134 @@ def changes(machine: Machine, before: State, after: State) -> Iterator[list[tupl
 # --- what all calls show ---------------------------------------------------------------------
 
 
-def _reached(machine: Machine, result: Soundness) -> None:
-    for name, spec in machine.world["operations"].items():
-        if not result.successes[name]:
-            result.find(Reason.WORLD_UNREACHABLE, name, f"{name} never succeeds.")
-        for code in spec["errors"]:
-            if not result.errors[name, code]:
-                result.find(Reason.WORLD_UNREACHABLE, name, f"{name} never fails with {code}.")
-        promise = machine.world["promises"].get(name)
-        if promise is None:
-            result.find(Reason.PROMISE_BROKEN, name, f"{name} has no promises.")
-            continue
-        for effect in promise["effects"]:
-            if result.successes[name] and not result.errors[name, f"effect {tuple(effect)}"]:
-                result.find(
-                    Reason.PROMISE_BROKEN,
-                    name,
-                    f"{name} never has its effect {' '.join(e for e in effect if e)}.",
-                )
-
-
-def _seen(machine: Machine, result: Soundness) -> None:
-    """Every key that an operation takes, and every field that one changes, is shown by a read."""
-    shown: set[str] = set()
-    for spec in machine.world["operations"].values():
-        shown |= {node[2] for node in nodes(spec["returns"]) if node[0] == "field"}
-    for name, spec in machine.world["operations"].items():
+def _lacking(machine: Machine, result: Soundness) -> Iterator[tuple[Reason, str, str]]:
+    """What never happened; a key that an operation takes, or a field that it changes, and no read
+    shows."""
+    operations = machine.world["operations"].items()
+    views = (node for _, spec in operations for node in nodes(spec["returns"]))
+    shown = {node[2] for node in views if node[0] == "field"}
+    for name, spec in operations:
+        found = [f"never fails with {c}." for c in spec["errors"] if not result.errors[name, c]]
+        found += [] if result.successes[name] else ["never succeeds."]
         for arg, kind in spec["args"].items():
             key = machine.entities[kind["entity"]].key if kind["type"] == "ref" else None
             if key and key not in shown:
-                result.find(
-                    Reason.WORLD_UNREACHABLE, name, f"{name} takes {arg}, and nothing shows {key}."
-                )
-        changing = (node for node in nodes(spec["steps"]) if node[0] in ("create", "update"))
-        for _, entity, _, fields, _ in changing:
-            for column in fields.keys() - shown:
-                result.find(
-                    Reason.WORLD_UNREACHABLE,
-                    name,
-                    f"{name} changes {entity}.{column}, and nothing shows it.",
-                )
+                found.append(f"takes {arg}, and nothing shows {key}.")
+        for node in nodes(spec["steps"]):
+            if node[0] in ("create", "update"):
+                lost = sorted(node[3].keys() - shown)
+                found += [f"changes {node[1]}.{column}, and nothing shows it." for column in lost]
+        for what in found:
+            yield Reason.WORLD_UNREACHABLE, name, f"{name} {what}"
+        promise = machine.world["promises"].get(name)
+        if promise is None:
+            yield Reason.PROMISE_BROKEN, name, f"{name} has no promises."
+        for effect in promise["effects"] if promise and result.successes[name] else ():
+            if (name, tuple(effect)) not in result.effects:
+                what = f"{name} never has its effect {' '.join(filter(None, effect))}."
+                yield Reason.PROMISE_BROKEN, name, what
+
+
+# --- planted faults --------------------------------------------------------------------------
+
+EXCHANGED = {
+    "<": ("<=", ">="),
+    "<=": ("<", ">"),
+    ">": (">=", "<="),
+    ">=": (">", "<"),
+    "=": ("!=",),
+    "!=": ("=",),
+    "+": ("-",),
+    "-": ("+",),
+    "*": ("/",),
+    "/": ("*",),
+    "least": ("most",),
+    "most": ("least",),
+}
+"""Forms that take each other's place: comparisons turned or off by one, signs."""
+
+
+@dataclass
+class Score:
+    """Faults that walks can tell from the world, and those that the checks did not find."""
+
+    told_apart: int = 0
+    survivors: list[str] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        return 1 - len(self.survivors) / max(1, self.told_apart)
+
+
+def score(world: Json, seed: int = 1) -> Score:
+    """The mutation score of a sound world. A mutant that behaves like the world in every call is
+    none that anybody could tell, and does not count; each call is made in the state that the
+    world's own walk had, so that a fault shows where it is."""
+    machine, result = Machine(world), Score()
+    calls = list(walk(machine, seed, *OF_MUTANTS))
+    for what, mutated in mutants(world):
+        mutant, found, differs = Machine(mutated), Soundness(), False
+        for call in calls:
+            after, response, error = mutant.apply(call.before, call.name, call.args, call.now)
+            same = error == call.error and response == call.response
+            if not same or after["tables"] != call.after["tables"]:
+                differs = True
+                judge(machine, call._replace(after=after, response=response, error=error), found)
+            if found.findings:
+                break
+        result.told_apart += differs
+        result.survivors += [what] if differs and not found.findings else []
+    return result
+
+
+def mutants(world: Json) -> Iterator[tuple[str, Json]]:
+    """What each fault is, with the operation that has it, and the world with it."""
+    for name, spec in world["operations"].items():
+        for part in ("steps", "returns"):
+            for what, changed in _changed(spec[part], world) if spec[part] else ():
+                operations = {**world["operations"], name: {**spec, part: changed}}
+                yield f"{what} in {name}", {**world, "operations": operations}
+
+
+def _changed(tree: Any, world: Json) -> Iterator[tuple[str, Any]]:
+    """Copies of a tree, each with one fault in it."""
+    if isinstance(tree[0], list):
+        for number, step in enumerate(tree):
+            if step[0] != "let":
+                yield f"a step ({step[0]}) dropped", tree[:number] + tree[number + 1 :]
+    for place, node in enumerate(nodes(tree)):
+        for what, other in _faults(node, world):
+            changed = copy.deepcopy(tree)
+            next(n for at, n in enumerate(nodes(changed)) if at == place)[:] = other
+            yield what, changed
+
+
+def _faults(node: list[Any], world: Json) -> Iterator[tuple[str, list[Any]]]:
+    """What one form can be instead."""
+    form, *parts = node
+    for other in EXCHANGED.get(form, ()) if len(parts) > 1 else ():
+        yield f"{form} exchanged", [other, *parts]
+    if form == "and":
+        for number in range(1, len(node)):
+            yield "condition dropped", node[:number] + node[number + 1 :]
+    elif form == "shift":
+        yield "sign", [form, parts[0], ["-", ["value", 0], parts[1]], parts[2]]
+    elif form == "value" and isinstance(parts[0], (int, float)) and not isinstance(parts[0], bool):
+        yield "constant", [form, parts[0] + 1]
+    elif form == "value" and isinstance(parts[0], str):
+        kinds = (k for e in world["entities"].values() for k in e["fields"].values())
+        every = next((k["choices"] for k in kinds if parts[0] in k.get("choices", ())), ())
+        yield from (("constant", [form, c]) for c in [c for c in every if c != parts[0]][:1])
+    elif form in ("create", "update"):
+        for name in parts[2] if form == "update" or len(parts[2]) > 1 else ():
+            kept = {n: tree for n, tree in parts[2].items() if n != name}
+            yield "field not set", [*node[:3], kept, parts[3]]
+    elif form == "require":
+        yield "error exchanged", [form, parts[0], "other_error", parts[2]]
+    elif form in ("list", "count", "sum", "first") and parts[2] is not None:
+        yield "condition dropped", [*node[:3], None, *node[4:]]
+    if form == "list" and parts[3]:
+        yield "order turned", [*node[:4], [[t, not down] for t, down in parts[3]], *node[5:]]
+    elif form == "view":
+        for number in range(len(parts[0])):
+            yield "field not shown", [form, parts[0][:number] + parts[0][number + 1 :]]

@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, timedelta
 from functools import cache, lru_cache
 from typing import Any
@@ -79,13 +80,10 @@ def _days() -> list[date]:
 
 def draw_state(machine: Machine, rng: random.Random, now: str) -> State:
     """A state that keeps every rule. Raises Unsatisfied if none of several draws does."""
-    for number in range(STARTS):
-        try:
+    for _ in range(STARTS - 1):
+        with suppress(Unsatisfied):
             return _Drawer(machine, rng, now).draw()
-        except Unsatisfied:
-            if number == STARTS - 1:
-                raise
-    raise AssertionError("not reached")
+    return _Drawer(machine, rng, now).draw()
 
 
 class _Drawer:
@@ -102,16 +100,20 @@ class _Drawer:
 
     def draw(self) -> State:
         for name in _order(self.machine):
-            self.fill(name)
-        self.derive()
-        self.number()
+            self._fill(name)
+        for name in self.machine.entities:  # once more: sums over rows that came later
+            for row in self.tables[name].values():
+                self._compute(name, row)
+        for name, spec in self.machine.world["entities"].items():
+            if spec["rising"]:
+                self._number(name, spec["rising"])
         me = self.rng.choice(list(self.tables[self.machine.actor])) if self.machine.actor else None
         counters = {
             name: number + self.rng.randrange(1, 4) for name, number in self.numbers.items()
         }
         return {**self.state, "me": me, "next": counters}
 
-    def fill(self, name: str) -> None:
+    def _fill(self, name: str) -> None:
         spec = self.machine.world["entities"][name]
         written: list[Row] = spec["data"]
         low, high, per = spec["rows"] or (*((len(written),) * 2 if written else ROWS), None)
@@ -132,7 +134,7 @@ class _Drawer:
 
     def _add(self, name: str, given: Row, number: int) -> None:
         entity = self.machine.entities[name]
-        refused: Counter[str] = Counter()
+        table, refused = self.tables[name], Counter[str]()
         written = any(field not in entity.references for field in given)
         for turn in range(TRIES + UNLIKELY * written):
             key = given.get(entity.key) or entity.keyed(number)
@@ -147,7 +149,7 @@ class _Drawer:
             broken: str | None = "unique"
             if self._unique(name, row):
                 self.written[key] = given
-                self._put(name, key, row)
+                table[key], table.index = row, {}
                 early, late = self.rules[name, turn < TRIES]
                 broken = self._broken(early, row)
                 if broken is None:
@@ -155,17 +157,10 @@ class _Drawer:
                     broken = self._broken(late, row)
                 if broken is None:
                     return
-                self._put(name, key, None)
+                del table[key]
+                table.index = {}
             refused[str(broken)] += 1
         raise Unsatisfied(name, refused.most_common(1)[0][0])
-
-    def _put(self, name: str, key: str, row: Row | None) -> None:
-        table = self.tables[name]
-        if row is None:
-            del table[key]
-        else:
-            table[key] = row
-        table.index = {}
 
     def _unique(self, name: str, row: Row) -> bool:
         fields = self.machine.entities[name].unique
@@ -174,33 +169,19 @@ class _Drawer:
         rows = self.tables[name].values()
         return not any(other[f] == row[f] for other in rows for f in fields if row[f] is not None)
 
-    def derive(self) -> None:
-        """Compute derived fields once more: sums over rows that came later."""
-        for name in self.machine.entities:
-            for row in self.tables[name].values():
-                self._compute(name, row)
-
     def _compute(self, name: str, row: Row) -> None:
         entity = self.machine.entities[name]
-        if not entity.derived:
-            return
         for field, term in entity.derived.items():
             if field not in self.written[row[entity.key]]:
                 row[field] = term(self._about(row))
 
-    def number(self) -> None:
+    def _number(self, name: str, rising: str) -> None:
         """Give the keys of rows that came one after the other, such as orders, in that order."""
-        for name, spec in self.machine.world["entities"].items():
-            if spec["rising"]:
-                rows = sorted(self.tables[name].items(), key=lambda r: str(r[1][spec["rising"]]))
-                renamed = dict(zip((key for key, _ in rows), self.tables[name], strict=True))
-                self._rename(name, renamed)
-
-    def _rename(self, name: str, renamed: dict[str, str]) -> None:
-        key = self.machine.entities[name].key
-        old = self.tables[name]
-        rows = {renamed[row[key]]: {**row, key: renamed[row[key]]} for row in old.values()}
-        self.tables[name] = Table({new: rows[new] for new in sorted(rows, key=list(old).index)})
+        key, old = self.machine.entities[name].key, self.tables[name]
+        rows = sorted(old.values(), key=lambda row: str(row[rising]))
+        renamed = dict(zip((row[key] for row in rows), old, strict=True))
+        new = {renamed[row[key]]: {**row, key: renamed[row[key]]} for row in rows}
+        self.tables[name] = Table({place: new[place] for place in old})
         for other, column in self.machine.entities[name].pointed_at:
             for row in self.tables[other].values():
                 row[column] = renamed.get(row[column], row[column])
@@ -260,24 +241,18 @@ class _Drawer:
 
 @lru_cache(maxsize=64)
 def _rules_of(machine: Machine) -> dict[tuple[str, bool], tuple[list[Any], list[Any]]]:
-    """The rules of each entity, of rows that are drawn and of those that are written."""
-    return {
-        (name, drawn): _parted(spec, machine.entities[name].derived, drawn)
-        for name, spec in machine.world["entities"].items()
-        for drawn in (True, False)
-    }
-
-
-def _parted(
-    spec: Mapping[str, Any], derived: Collection[str], drawn: bool
-) -> tuple[list[tuple[str, Term]], list[tuple[str, Term]]]:
-    """The rules of an entity, and what is likely of `drawn` rows: those that say nothing of what is
-    computed, which are tried before anything is, and the others."""
-    parts: tuple[list[tuple[str, Term]], list[tuple[str, Term]]] = ([], [])
-    for text, tree in (*spec["rules"], *(spec["likely"] if drawn else ())):
-        fields = {node[2] for node in nodes(tree) if node[0] == "field"}
-        parts[bool(fields & set(derived))].append((text, as_term(tree)))
-    return parts
+    """The rules of each entity, and what is likely of rows that are drawn and not written: those
+    that say nothing of what is computed, which are tried before anything is, and the others."""
+    rules = {}
+    for name, spec in machine.world["entities"].items():
+        derived = set(machine.entities[name].derived)
+        for drawn in (True, False):
+            parts: tuple[list[tuple[str, Term]], list[tuple[str, Term]]] = ([], [])
+            for text, tree in (*spec["rules"], *(spec["likely"] if drawn else ())):
+                fields = {node[2] for node in nodes(tree) if node[0] == "field"}
+                parts[bool(fields & derived)].append((text, as_term(tree)))
+            rules[name, drawn] = parts
+    return rules
 
 
 def _within(kind: Kind, rng: random.Random, now: str) -> Any:
@@ -315,22 +290,22 @@ def _names() -> Any:
 
 
 def person(rng: random.Random) -> str:
+    """A first and a last name, as in the US."""
     names = _names()
     names.seed_instance(rng.randrange(2**32))
     return f"{names.first_name()} {names.last_name()}"
 
 
-def _order(machine: Machine) -> Iterator[str]:
+def _order(machine: Machine) -> list[str]:
     """Entities so that what a row refers to is there before it."""
     done: list[str] = []
 
     def visit(name: str, path: tuple[str, ...]) -> None:
-        if name in done or name in path:
-            return
-        for target in machine.entities[name].references.values():
-            visit(target, (*path, name))
-        done.append(name)
+        if name not in done and name not in path:
+            for target in machine.entities[name].references.values():
+                visit(target, (*path, name))
+            done.append(name)
 
     for name in machine.entities:
         visit(name, ())
-    yield from done
+    return done

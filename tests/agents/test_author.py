@@ -12,17 +12,23 @@ import pytest
 import yaml
 from support.author import LIBRARY, Author
 
-from toolloom.agents.author import PromiseReader, read_operation, read_tables
+from toolloom.agents.author import read_operation, read_promises, read_tables
 from toolloom.pipeline.checks.world.interpreter import Machine
-from toolloom.pipeline.worlds import authoring
+from toolloom.pipeline.worlds import authoring, soundness
 from toolloom.pipeline.worlds.authoring import Authored, write_world
 from toolloom.pipeline.worlds.library import load_world
-from toolloom.pipeline.worlds.mutation import score
-from toolloom.pipeline.worlds.soundness import examine
+from toolloom.pipeline.worlds.soundness import examine, score
 from toolloom.prompts import render
 from toolloom.schemas import Domain, Reason
 
 DOMAIN = Domain(category="", name="city library with holds")
+
+
+@pytest.fixture(autouse=True)
+def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library is small: fewer random calls reach all of it."""
+    monkeypatch.setattr(soundness, "WALKS", 30)
+    monkeypatch.setattr(soundness, "OF_MUTANTS", (6, 60))
 
 
 async def authored(working: Any, author: Author) -> Authored:
@@ -76,34 +82,7 @@ MISTAKES = {
         Reason.WORLD_UNSOUND,
         "ends in",
     ),
-    "one day off": (
-        "renew",
-        step(3, set={"due": "most(due, today) + 15 days", "renewals": "renewals + 1"}),
-        Reason.PROMISE_BROKEN,
-        "does not hold",
-    ),
     "never": ("renew", step(0, require="loan.renewals < 0"), Reason.WORLD_UNREACHABLE, "never"),
-    "an error that cannot be": (
-        "cancel_hold",
-        with_step(**{"require": "hold.member_id = me", "else": "not_yours: It is not yours."}),
-        Reason.WORLD_UNREACHABLE,
-        "never fails with not_yours",
-    ),
-    "a key that nothing shows": (
-        "list_loans",
-        lambda operation: {**operation, "returns": "loans where member_id = me [due, renewals]"},
-        Reason.PROMISE_BROKEN,
-        "does not show",
-    ),
-    "another field shown": (
-        "list_holds",
-        lambda operation: {
-            **operation,
-            "returns": "holds where member_id = me [hold_id, book.title as title, placed]",
-        },
-        Reason.PROMISE_BROKEN,
-        "does not show",
-    ),
 }
 
 
@@ -191,7 +170,7 @@ async def test_an_author_of_three_hundred_operations_is_bounded(working: Any) ->
     assert sum("are not asked for" in why for why in made.dropped.values()) == 17
 
 
-@pytest.mark.parametrize("limit", [9_000, 14_000, 20_000, 40_000])
+@pytest.mark.parametrize("limit", [9_000, 20_000])
 async def test_no_world_costs_more_than_its_tokens(
     working: Any, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,5 +229,7 @@ def test_the_forms_that_are_shown_are_forms_that_there_are() -> None:
     promised = "promises:\n" + textwrap.indent(
         others[0] + "list_loans: {}\ncancel_booking: {}", "  "
     )
-    promises, kept = PromiseReader(draft, list(draft.operations), 1)(f"{promised}\n{policies}")
+    promises, kept = read_promises(
+        f"{promised}\n{policies}", draft, list(draft.operations), strict=True
+    )
     assert len(kept) == 3 and promises["renew_loan"]["after"]

@@ -162,6 +162,7 @@ def test_a_world_without_scripts_is_for_a_capable_model(home: Path) -> None:
     assert "12 dialogues in worlds" in result.output
 
 
+@pytest.mark.slow
 def test_all_stands_for_each_world_that_ships(home: Path) -> None:
     """Beside one's own, each once; the list shows them with what they are."""
     edit(home / "library.yaml", "world: library", "world: lending")

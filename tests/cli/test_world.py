@@ -15,10 +15,18 @@ from typer.testing import CliRunner
 
 from toolloom.cli import app
 from toolloom.llm import FakeServer
+from toolloom.pipeline.worlds import soundness
 
 SHOP = Path(__file__).parents[2] / "recipes" / "worlds" / "shop.yaml"
 SHIPPED = sorted(path for path in SHOP.parent.glob("*.yaml") if "scripts" not in path.name)
 LIBRARY = Path(__file__).parents[1] / "support" / "library.yaml"
+
+
+@pytest.fixture
+def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library is small: fewer random calls reach all of it."""
+    monkeypatch.setattr(soundness, "WALKS", 30)
+    monkeypatch.setattr(soundness, "OF_MUTANTS", (6, 60))
 
 
 @pytest.mark.slow
@@ -109,9 +117,9 @@ def test_a_task_is_shown_with_its_solution() -> None:
     """Below the state that it begins in: what is said, the calls, what changes or is told."""
     result = call("world", "show", LIBRARY, "--seed", 3, "--task", 2)
     assert result.exit_code == 0
-    state, _, task = result.output.partition("User (ask)")
+    state, _, task = result.output.partition("\nUser: ")
     assert "members, 7 rows" in state
-    assert " → " in task or "not " in task
+    assert " → " in task or "does not call" in task
 
 
 def written(home: Path, author: Author, *more: Any) -> Any:
@@ -124,6 +132,7 @@ def written(home: Path, author: Author, *more: Any) -> Any:
         return call("world", "write", *asked, *more)
 
 
+@pytest.mark.usefixtures("few_calls")
 def test_a_world_is_written_for_a_domain(tmp_path: Path) -> None:
     """Its file can be checked and played in; asked again the answers are there, and a file that
     somebody changed is not written over."""
@@ -132,7 +141,6 @@ def test_a_world_is_written_for_a_domain(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "share of planted faults found" in result.output and str(file) in result.output
     assert call("world", "check", "--no-mutants", file).exit_code == 0
-    assert written(tmp_path, Author()).exit_code == 0
     file.write_text(f"# mine\n{file.read_text()}")
     result = written(tmp_path, Author())
     assert result.exit_code == 2 and "--to" in result.output and "# mine" in file.read_text()
@@ -140,6 +148,7 @@ def test_a_world_is_written_for_a_domain(tmp_path: Path) -> None:
     assert written(tmp_path, Author(), "--to", other).exit_code == 0 and other.exists()
 
 
+@pytest.mark.usefixtures("few_calls")
 def test_what_is_dropped_is_kept_with_its_answers(tmp_path: Path) -> None:
     """And told, with the reason; a domain of which nothing comes ends with exit code 1."""
     change = {"renew": lambda answer: {**answer, "steps": [{"delete": "loan"}]}}

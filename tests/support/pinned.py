@@ -19,7 +19,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from support.mutations import answers, calls
+from support.mutations import PLANTED
 from toolloom import load_recipe
 from toolloom.cli import app
 from toolloom.llm.messages import Mode, Request, fingerprint
@@ -420,7 +420,7 @@ def findings() -> Pins:
     lines = (GOLDEN / "good.jsonl").read_text().splitlines()
     good = [Dialogue.model_validate_json(line) for line in lines]
     found = {"findings/good": [(one.query.id, inspect(one)) for one in good]}
-    for mutate, _ in (*calls.PLANTED, *answers.PLANTED):
+    for mutate, _ in PLANTED:
         judged = [(one.query.id, inspect(bad)) for one in good for bad in mutate(one)]
         found[f"findings/{mutate.__name__}"] = judged
     return {

@@ -13,11 +13,11 @@ from support import lending
 from support.toys import ALL_IN_TRAIN
 
 from toolloom.pipeline.checks.world.interpreter import Machine, state_of
-from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds import sampler
 from toolloom.pipeline.worlds.library import apis_of
 from toolloom.pipeline.worlds.play import moment_of
 from toolloom.pipeline.worlds.sampler import PER_STATE, WorldDraw, draw_world_needs, parted
-from toolloom.pipeline.worlds.scripts import play
+from toolloom.pipeline.worlds.scripts import proofs
 from toolloom.schemas import (
     Ability,
     Need,
@@ -76,8 +76,10 @@ def test_a_state_gives_few_rows(world: World) -> None:
         assert not scripts(others) & scripts([need])
 
 
-def test_no_two_rows_of_a_script_say_the_same(world: World) -> None:
+def test_no_two_rows_of_a_script_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many are wanted: a script without slots gives one row."""
+    monkeypatch.setattr(sampler, "STATES", 40)
+    monkeypatch.setattr(sampler, "STATES_A_ROW", 10)
     plain = lending.world("no coffee", "refused")
     needs = lending.needs(lending.recipe(worlds={"per_script": 4}), [plain])
     assert scripts(needs) == {"no coffee": 1, "refused": 4}
@@ -117,16 +119,12 @@ def test_dials_say_how_long_rows_are(world: World, drawn: list[Need]) -> None:
         ({"scenarios": ["multi_turn"]}, {"fines"}),
         ({"scenarios": ["sequential"], "calls": [0, 2]}, {"renewal", "refused", FITTING[-1]}),
     ]
-    recipe = lending.recipe()
-    draw = WorldDraw(recipe, world)
     for dials, names in cases:
-        plan = WorldPlan(use=("library",), **dials)
+        draw = WorldDraw(lending.recipe(worlds=dials), world)
         wanted = set()
-        for place, script in enumerate(draw.scripts):
-            row = play(script, draw.machine, rng_for(script.name))
-            assert row
-            if draw.wants(plan, place, row):
-                wanted.add(script.name)
+        for place, (row,) in enumerate(proofs(draw.scripts, draw.machine, 1, 1)):
+            if draw.wants(place, row):
+                wanted.add(row.script)
         assert wanted == names, dials
     short = lending.recipe(worlds={"turns": [3, 3]})
     assert set(scripts(lending.needs(short, [lending.world("fines")]))) == {"fines"}

@@ -32,7 +32,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.library import load_world
-from toolloom.pipeline.worlds.mutation import mutants
+from toolloom.pipeline.worlds.soundness import mutants
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 
 SHIPPED = sorted(

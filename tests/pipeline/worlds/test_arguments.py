@@ -9,7 +9,7 @@ import pytest
 
 from toolloom.pipeline.checks.world.interpreter import Machine, Row
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.goals import GoalDrawer
+from toolloom.pipeline.worlds.arguments import ArgumentDrawer
 from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.states import draw_state
 
@@ -17,9 +17,9 @@ WORLDS = Path(__file__).parents[3] / "recipes" / "worlds"
 NOW = "2026-03-12T10:00"
 
 
-def drawn(world: str, name: str, count: int = 60) -> tuple[GoalDrawer, list[Row]]:
+def drawn(world: str, name: str, count: int = 60) -> tuple[ArgumentDrawer, list[Row]]:
     machine = Machine(load_world(WORLDS / f"{world}.yaml"))
-    goals = GoalDrawer(machine, draw_state(machine, rng_for(1), NOW), NOW, rng_for(2))
+    goals = ArgumentDrawer(machine, draw_state(machine, rng_for(1), NOW), NOW, rng_for(2))
     return goals, [args for args in (goals.draw(name) for _ in range(count)) if args]
 
 
