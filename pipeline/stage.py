@@ -5,9 +5,8 @@ work on a shard's records, the same wherever it is done: here, or on a cluster's
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
@@ -101,12 +100,8 @@ Sifted: TypeAlias = bytes | Rejected
 """What became of one row: its line, as it came or with flags, or the rejected record."""
 
 
-def late(name: str) -> Callable[[StageInput], Iterator[Sifted]]:
-    """A function, by `module:name`, whose module is imported when it is called."""
-    return partial(_called_late, name)
-
-
-def _called_late(name: str, given: StageInput) -> Iterator[Sifted]:
+def late(name: str, given: StageInput) -> Iterator[Sifted]:
+    """What a function gives, named by `module:name`: its module is imported when it is called."""
     found: Iterator[Sifted] = resolve_name(name)(given)
     return found
 
@@ -225,18 +220,14 @@ async def work_on(
     )
 
 
-async def together(jobs: Iterable[Awaitable[T]]) -> list[T]:
+async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Results in order; the first error ends the other jobs and is raised as it is."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_awaited(job)) for job in jobs]
+            tasks = [group.create_task(job) for job in jobs]
     except BaseExceptionGroup as errors:
         raise _first(errors) from None
     return [task.result() for task in tasks]
-
-
-async def _awaited(job: Awaitable[T]) -> T:
-    return await job
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -312,12 +313,6 @@ def check_templates(recipe: Recipe) -> None:
 
         _check_there("expand.templates", recipe.expand.templates)
         check_files(recipe.expand.templates)
-        check_benchmarks(recipe)
-
-
-def check_benchmarks(recipe: Recipe) -> None:
-    """Raises RecipeError for benchmarks that are not there."""
-    if recipe.curation.against:
         benchmarks.check(recipe)
 
 
@@ -430,14 +425,14 @@ STAGES: tuple[Stage, ...] = (
         "",
         Sample,
         Sample,
-        sift=late(f"{CURATION}.duplicates:deduplicate"),
+        sift=partial(late, f"{CURATION}.duplicates:deduplicate"),
     ),
     Stage(
         "templates",
         "",
         Sample,
         Template,
-        sift=late(f"{TEMPLATES}.expand:draw_templates"),
+        sift=partial(late, f"{TEMPLATES}.expand:draw_templates"),
         beside=True,
         when=attrgetter("expand"),
         check=check_templates,
@@ -447,7 +442,7 @@ STAGES: tuple[Stage, ...] = (
         "",
         Template,
         Sample,
-        sift=late(f"{TEMPLATES}.expand:expand"),
+        sift=partial(late, f"{TEMPLATES}.expand:expand"),
         beside=True,
         when=attrgetter("expand"),
     ),
@@ -456,9 +451,9 @@ STAGES: tuple[Stage, ...] = (
         "",
         Sample,
         Sample,
-        sift=late(f"{CURATION}.contamination:decontaminate"),
+        sift=partial(late, f"{CURATION}.contamination:decontaminate"),
         when=attrgetter("curation.against"),
-        check=check_benchmarks,
+        check=benchmarks.check,
     ),
     Stage("balanced", "", Sample, Sample, sift=balance, when=attrgetter("curation.balance")),
     Stage(
