@@ -13,9 +13,8 @@ from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say
 from toolloom.cli.run import From, Name, RunOptions, end, extend, with_run_options
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.run import Made
     from toolloom.pipeline.store.version import Version
-    from toolloom.schemas import Recipe, Rejected, Template
+    from toolloom.schemas import JsonObject, Rejected, Template
 
 
 HELP = "Add rows of templates to a dataset, or preview what written templates make."
@@ -78,22 +77,12 @@ def expand(
 
     Example: `toolloom expand quickstart --rows 1000`
     """
-    from toolloom.pipeline.growth import hold_version
-    from toolloom.schemas import ExpansionPlan
-
-    _check_splits(split)
-    plan = _plan(
-        ExpansionPlan,
-        rows=rows,
-        templates=[str(path) for path in templates or ()] or None,
-        mine=False if no_mine else None,
-        splits=split or None,
-    )
-    with hold_version(options.outputs, dataset):
-        planned = _planned(dataset, options.outputs, version, seed, recipe, expand=plan)
-        task = f"Adding {planned.expand.rows if planned.expand else 0:,} rows"
-        made = _add("expand", planned, task, options, recipe)
-    end(made, options, f" Another --seed than {planned.seed}, or more --templates, may add rows.")
+    asked = {
+        "rows": rows,
+        "templates": [str(path) for path in templates or ()] or None,
+        "mine": False if no_mine else None,
+    }
+    _add("expand", asked, dataset, options, split, version, seed, recipe)
 
 
 @with_run_options
@@ -130,63 +119,52 @@ def rewrite(
 
     Example: `toolloom rewrite quickstart --votes 1`
     """
-    from toolloom.pipeline.growth import hold_version
-    from toolloom.schemas import RewritePlan
-
-    _check_splits(split)
-    plan = _plan(
-        RewritePlan,
-        seeds=[str(path) for path in seeds or ()] or None,
-        votes=votes,
-        coarse=coarse,
-        expanded=True if expanded else None,
-        splits=split or None,
-    )
-    with hold_version(options.outputs, dataset):
-        planned = _planned(dataset, options.outputs, version, seed, recipe, rewrite=plan)
-        made = _add("rewrite", planned, "Rewriting requests", options, recipe)
-    end(made, options, " Requests that have instructions already are not rewritten.")
-
-
-def _check_splits(names: list[str] | None) -> None:
-    from toolloom.schemas import Split
-
-    for name in names or ():
-        known("--split", name, list(Split))
-
-
-def _plan(kind: Any, **options: Any) -> Any:
-    """What was asked for, with the defaults of what was not. Raises RecipeError."""
-    from toolloom.pipeline.growth import parsed_plan
-
-    given = {name: value for name, value in options.items() if value is not None}
-    return parsed_plan(kind, given, "--")
-
-
-def _planned(
-    dataset: str,
-    outputs: Path,
-    version: str | None,
-    seed: int | None,
-    recipe: Path | None,
-    **plan: Any,
-) -> Recipe:
-    from toolloom.pipeline.growth import plan_extension
-    from toolloom.schemas import load_recipe
-
-    base = None if recipe is None else load_recipe(recipe)
-    return plan_extension(outputs, dataset, version=version, seed=seed, recipe=base, **plan)
+    asked = {
+        "seeds": [str(path) for path in seeds or ()] or None,
+        "votes": votes,
+        "coarse": coarse,
+        "expanded": expanded or None,
+    }
+    _add("rewrite", asked, dataset, options, split, version, seed, recipe)
 
 
 def _add(
-    command: str, planned: Recipe, task: str, options: RunOptions, recipe: Path | None
-) -> Made:
-    plan = planned.expand or planned.rewrite
-    assert planned.extend
-    assert plan
-    to = planned.extend.version or f"{planned.name}, which is new"
-    fields = {command: plan.model_dump(mode="json")}
-    return extend(planned, f"{task}, for {to}", options, recipe, **fields)
+    command: str,
+    asked: JsonObject,
+    dataset: str,
+    options: RunOptions,
+    splits: list[str] | None,
+    version: str | None,
+    seed: int | None,
+    recipe: Path | None,
+) -> None:
+    """Add to a dataset what was asked for, with the defaults of what was not."""
+    from toolloom.pipeline.growth import hold_version, parsed_plan, plan_extension
+    from toolloom.schemas import ExpansionPlan, RewritePlan, Split, load_recipe
+
+    for name in splits or ():
+        known("--split", name, list(Split))
+    asked = {**asked, "splits": splits or None}
+    given = {name: value for name, value in asked.items() if value is not None}
+    kind: Any = ExpansionPlan if command == "expand" else RewritePlan
+    plan = parsed_plan(kind, given, "--")
+    task, advice = (
+        "Rewriting requests",
+        "Requests that have instructions already are not rewritten.",
+    )
+    if command == "expand":
+        task = f"Adding {plan.rows:,} rows"
+        advice = "Another --seed, or more --templates, may add rows."
+    base = None if recipe is None else load_recipe(recipe)
+    with hold_version(options.outputs, dataset):
+        planned = plan_extension(
+            options.outputs, dataset, version=version, seed=seed, recipe=base, **{command: plan}
+        )
+        assert planned.extend
+        to = planned.extend.version or f"{planned.name}, which is new"
+        fields = {command: plan.model_dump(mode="json")}
+        made = extend(planned, f"{task}, for {to}", options, recipe, **fields)
+    end(made, options, f" {advice}")
 
 
 SHOWN = 10  # templates mined of a dataset
