@@ -109,13 +109,9 @@ class Config:
         """
         if not self.objects:
             return self.types
-        from datasets import Features, Json, List, Value
+        from datasets import Features
 
-        texts = Value("string")
-        kinds = {"text": texts, "json": texts, "number": Value("int64")}
-        kinds |= {"texts": List(texts), "objects": List(Json())}
-        columns = {name: kinds[column.kind] for name, column in self.columns.items()}
-        return Features(columns).arrow_schema
+        return Features.from_arrow_schema(self.types).arrow_schema
 
     @cached_property
     def types(self) -> pa.Schema:
