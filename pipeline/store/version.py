@@ -137,13 +137,15 @@ class Version:
 
     def samples(self, split: str | None = None) -> Iterator[Sample]:
         """The samples of a split, or of all splits, one at a time. Raises StoreError."""
-        for row in self.rows("samples", split):
-            try:
-                sample = Sample.model_validate({key: self.parsed(row, key) for key in PARTS})
-            except ValidationError as error:
-                where = f"{self.path}: the row {row.get('id')}"
-                raise StoreError(f"{where} is damaged ({first_error(error)}).") from error
-            yield sample
+        return map(self.sample, self.rows("samples", split))
+
+    def sample(self, row: JsonObject) -> Sample:
+        """The sample in a row of the config `samples`. Raises StoreError."""
+        try:
+            return Sample.model_validate({key: self.parsed(row, key) for key in PARTS})
+        except ValidationError as error:
+            where = f"{self.path}: the row {row.get('id')}"
+            raise StoreError(f"{where} is damaged ({first_error(error)}).") from error
 
     def told(self, key: str) -> Any:
         """What the manifest tells under a key."""
