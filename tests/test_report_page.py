@@ -173,14 +173,14 @@ def test_samples_are_browsed(chromium: Browser, plain: Path, size: tuple[int, in
 
 
 @pytest.mark.slow
-def test_samples_are_filtered(chromium: Browser, plain: Path) -> None:
-    """A filter leaves what has its value; words narrow it further, down to nothing."""
+def test_samples_are_found(chromium: Browser, plain: Path) -> None:
+    """A filter leaves what has its value; words narrow it further, down to nothing. Each kind is a
+    click away, and a reason opens its rejected records, with the finding at its turn."""
     with shown(chromium, plain) as seen:
         page = seen.page
         page.get_by_label("Ability").select_option(Ability.CALL)
         assert place(page) == "1 of 8"
-        kinds = samples(page).locator(".tl-kinds").inner_text()
-        assert "call" in kinds
+        assert "call" in samples(page).locator(".tl-kinds").inner_text()
         name = samples(page).locator("h3").inner_text()
         page.get_by_label("Words in it").fill(f"({name[1:]})")
         assert place(page) == "1 of 1"
@@ -188,26 +188,12 @@ def test_samples_are_filtered(chromium: Browser, plain: Path) -> None:
         page.get_by_label("Words in it").fill("no such words")
         assert place(page) == "0 of 0"
         assert page.get_by_text("No sample is like that.").is_visible()
-
-
-@pytest.mark.slow
-def test_each_kind_has_its_samples(chromium: Browser, plain: Path) -> None:
-    """Rejected records, rows of templates and instructions are a click away."""
-    with shown(chromium, plain) as seen:
-        page = seen.page
-        for name, count in (("Rejected", 6), ("Rows of templates", 3), ("Instructions", 3)):
-            button = page.get_by_role("button", name=name)
+        for kind, count in (("Rejected", 6), ("Rows of templates", 3), ("Instructions", 3)):
+            button = page.get_by_role("button", name=kind)
             button.click()
             assert button.get_attribute("aria-pressed") == "true"
             assert place(page) == f"1 of {count}"
         assert samples(page).locator("dt").all_inner_texts()[:5] == [*Granularity]
-
-
-@pytest.mark.slow
-def test_a_reason_opens_its_samples(chromium: Browser, plain: Path) -> None:
-    """A click on a reason shows rejected records of that reason, with the finding at its turn."""
-    with shown(chromium, plain) as seen:
-        page = seen.page
         page.locator("#reasons").get_by_role("link", name="says too much").click()
         assert place(page) == "1 of 2"
         marked = samples(page).locator("li.tl-marked")
