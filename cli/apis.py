@@ -130,7 +130,9 @@ def import_(
     elif report:
         path = Path(report).absolute()
         if path.exists() and not path.is_file():  # a device must not be replaced
-            raise StoreError(f"{path}: cannot be written, it is no file. Name one, or - to print.")
+            raise StoreError(
+                f"{path}: cannot be written, it is not a file. Name one, or - to print."
+            )
         write_lines(path, [whole.encode() + b"\n"])
     if failed:
         raise typer.Exit(MISTAKE)

@@ -46,7 +46,7 @@ def address(value: str) -> str:
         parts = urlsplit(value)
         whole = parts.hostname and parts.port is not False
     except ValueError as error:  # such as a port that is no number, or half an IPv6 address
-        raise ValueError(f"is no address: {error}") from error
+        raise ValueError(f"is not an address: {error}") from error
     if not whole:
         raise ValueError("names no host")
     return value.rstrip("/")

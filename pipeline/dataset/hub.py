@@ -68,7 +68,7 @@ def push(version: Version, repo: str, token: str, *, public: bool = False) -> Pu
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined] # lazy there
 
     if repo.count("/") != 1:
-        raise PushError(f"{repo}: is no name of a repository. Write owner/name.")
+        raise PushError(f"{repo}: is not the name of a repository. Write owner/name.")
     try:
         validate_repo_id(repo)
     except HFValidationError as error:
@@ -155,7 +155,7 @@ def _check_owner(version: Version, repo: str, manifest: bytes | None, there: set
     name = told.get("name") if isinstance(told, dict) else None
     if there <= REPLACED or name == version.name:
         return
-    holds = f"the dataset {name}" if name else "files that are no version of a dataset"
+    holds = f"the dataset {name}" if name else "files that are not a version of a dataset"
     raise PushError(
         f"{repo} holds {holds}, which the push would delete. "
         f"Give {version.name} a repository of its own."
@@ -224,7 +224,9 @@ def _told(error: BaseException, repo: str, token: str) -> str:
                 return f"The Hub answered {status}{said}{when}. {AGAIN}"
     match error:
         case httpx2.InvalidURL() | httpx2.UnsupportedProtocol():
-            return "HF_ENDPOINT is no address. Write it like https://huggingface.co, or unset it."
+            return (
+                "HF_ENDPOINT is not an address. Write it like https://huggingface.co, or unset it."
+            )
         case httpx2.ConnectError() | httpx2.ConnectTimeout():
             why = _hidden(str(error), token) or "no answer"
             return f"The Hub cannot be reached ({why}). Check the network and HF_ENDPOINT. {AGAIN}"

@@ -271,7 +271,7 @@ def look(root: Path) -> VersionFiles:
         if name not in files.hashes:
             files.fault(FILE, name, "is missing")
         elif name not in known:
-            files.fault(FILE, name, "is no part of the version")
+            files.fault(FILE, name, "is not part of the version")
         elif entry and entry.bytes != files.sizes[name]:
             files.fault(FILE, name, f"has {files.sizes[name]:,} bytes instead of {entry.bytes:,}")
         elif known[name] not in (None, files.hashes[name]):
@@ -299,7 +299,7 @@ def _walk(files: VersionFiles) -> Iterator[tuple[str, Path]]:
             if path.is_symlink():
                 files.fault(FILE, inside, "is a link; a version holds its files itself")
             elif not path.is_file():
-                files.fault(FILE, inside, "is no regular file")
+                files.fault(FILE, inside, "is not a regular file")
             else:
                 yield inside, path
 
@@ -337,7 +337,7 @@ def look_at_tables(files: VersionFiles, told: Manifest) -> None:
             count = len(table.files)
             names = [f"{config}/{split}-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
             if config not in known or split not in ORDER or list(table.files) != names:
-                detail = f"{config}/{split} is no table of a version, or its files have other names"
+                detail = f"{config}/{split} is no table, or its files have other names"
                 files.fault(TABLE, MANIFEST, detail)
             for name in table.files if config in known else ():
                 if name not in files.hashes:
@@ -495,7 +495,7 @@ def _look_at_row(known: Known, base: Config, split: str, row: JsonObject) -> Loo
         if record.spec.get("name") != record.name:
             found.faults.append((RECORD, "is not called what its spec says"))
         if known.machines.get(record.hash) is None:
-            found.faults.append((RECORD, "is no world that can be run"))
+            found.faults.append((RECORD, "is not a world that can be run"))
     return found
 
 
@@ -888,7 +888,7 @@ def _lineage(files: VersionFiles, told: Manifest) -> None:
     before = numbered(Path(told.parent.version)) if told.parent else None
     wrong = ""
     if number is None:
-        wrong = f"{told.version} is no number of a version"
+        wrong = f"{told.version} is not a version number"
     elif told.parent is None:
         if told.regenerated or told.extended or number[1:] != (0, 0):
             wrong = f"{told.version} needs a parent, and has none"

@@ -127,10 +127,10 @@ def audited(path: Path) -> Iterator[Audited]:
     if first is None:
         raise StoreError(f"{path} has no rows to audit.")
     if not dialogues:
-        why = first.faults[0].detail if first.faults else "it is no dialogue"
+        why = first.faults[0].detail if first.faults else "it is not a dialogue"
         looked = f"none of its {'first ' if rows == _PATIENCE else ''}{rows:,} rows is a dialogue"
         raise StoreError(
-            f"{path} cannot be audited: {looked if rows > 1 else 'its one row is no dialogue'}. "
+            f"{path} cannot be audited: {looked if rows > 1 else 'its one row is not a dialogue'}. "
             f"{first.place}: {why}. What can be read: {KNOWN}."
         )
 

@@ -86,7 +86,7 @@ def readings(path: Path, take: Callable[[JsonObject, ForeignRow], Reading]) -> I
         if row.fault:
             yield refused(row)
         elif not isinstance(row.value, dict):
-            yield refused(row, "it is no JSON object")
+            yield refused(row, "it is not a JSON object")
         elif why := excess(row.value):
             yield refused(row, why)
         else:
@@ -187,7 +187,7 @@ class Conversation:
         if found is None or found == "":
             return
         if not isinstance(found, list):
-            self.fault(Reason.ILLEGAL_SCHEMA, "its tools are no list that can be read")
+            self.fault(Reason.ILLEGAL_SCHEMA, "its tools are not a list that can be read")
             return
         if len(found) > MOST_TOOLS:
             self.note(f"tools: those after the first {MOST_TOOLS:,}")
@@ -197,7 +197,7 @@ class Conversation:
     def _offered(self, entry: Any) -> None:
         inner = entry.get("function", entry) if isinstance(entry, dict) else None
         if not isinstance(inner, dict):
-            self.fault(Reason.ILLEGAL_SCHEMA, "a tool that is no object")
+            self.fault(Reason.ILLEGAL_SCHEMA, "a tool that is not an object")
             return
         parameters, _ = opened(first(inner, *SCHEMAS))
         properties = parameters.get("properties") if isinstance(parameters, dict) else None
@@ -321,7 +321,7 @@ class Conversation:
     def _words(self, content: Any) -> str:
         content = _joined(content)
         if isinstance(content, list | dict):
-            self.note("content that is no text")
+            self.note("content that is not text")
             content = json.dumps(content, ensure_ascii=False, default=str)
         return text(content)
 
@@ -378,7 +378,7 @@ def _api(kind: SourceKind, called: str, function: str, key: str) -> tuple[Api, t
     description, parameters, returns = json.loads(key)
     log, lost = ImportLog(called), []
     if parameters is not None and not isinstance(parameters, dict):
-        lost.append("tools: parameters that are no object")
+        lost.append("tools: parameters that are not an object")
         parameters = None
     read = arguments(parameters or {}, ledger=log, api=called, budget=_ROOMY)
     given = plain(returns or {}, ledger=log, api=called, place="returns", budget=_ROOMY)
@@ -444,7 +444,7 @@ def opened(value: Any, mend: bool = False) -> tuple[Any, str]:
         with suppress(ValueError):
             found, how = literal(value), "is written as Python, not as JSON"
     if found is None and mend and len(value) <= _MENDED:
-        found, how = next(repaired(value), (None, ""))[0], "is no JSON and was mended"
+        found, how = next(repaired(value), (None, ""))[0], "is not JSON and was mended"
     usable = isinstance(found, dict | list) and not excess(found)
     return (found, how) if usable else (value, "")
 
@@ -474,7 +474,7 @@ def turns_in(value: Any) -> list[JsonObject] | str:
         return f"it has more than {MOST_TURNS} turns"
     found = [opened(turn)[0] for turn in listed]
     wrong = next((n for n, turn in enumerate(found, 1) if not isinstance(turn, dict)), 0)
-    return f"its turn {wrong} is no object" if wrong else found
+    return f"its turn {wrong} is not an object" if wrong else found
 
 
 def tagged(written: str, tag: str) -> tuple[str, list[str]]:

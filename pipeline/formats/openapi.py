@@ -69,7 +69,7 @@ def read(
     document = load(source, ledger) if document is UNREAD else document
     if not fits(document):
         raise ImportFailed(
-            f"{source} is no OpenAPI description: it has no key `openapi` of version 3 or "
+            f"{source} is not an OpenAPI description: it has no key `openapi` of version 3 or "
             "`swagger` of version 2. Name the file that has."
         )
     ledger.format, ledger.version = "openapi", legible(_version(document))
@@ -165,13 +165,13 @@ class _Description:
         root = self.resolver.root
         paths, items = self._settled(root, root.value.get("paths"), "paths")
         if paths.value is not items and paths.value is not None:
-            self._ledger.note("`paths` is no object, so there are no operations in it.")
+            self._ledger.note("`paths` is not an object, so there are no operations in it.")
         for path, given in items.items():
             if path.startswith("x-"):
                 continue
             item, whole = self._settled(paths, given, path)
             if item.value is not whole:
-                why = "This path's item is no object, or a reference to nothing."
+                why = "This path's item is not an object, or a reference to nothing."
                 self._ledger.refuse(legible(path), why)
                 continue
             if given is not whole:
@@ -186,7 +186,7 @@ class _Description:
                         yield OpenApiOperation(method, path, own, at, shared)
                     else:
                         called = legible(f"{method.upper()} {path}")
-                        self._ledger.refuse(called, "It is no object with a description.")
+                        self._ledger.refuse(called, "It is not an object with a description.")
 
     def named(self, operation: OpenApiOperation) -> tuple[str, str]:
         """Its name and the function name to try: from the operationId if it has one of its own."""

@@ -94,10 +94,10 @@ def _json(text: str, path: Path, repeated: list[str]) -> Any:
             with suppress(ImportFailed):
                 return _yaml(text, path, repeated)
         if not isinstance(error, json.JSONDecodeError):
-            raise ImportFailed(f"{path} is no JSON that can be read: {error}.") from error
+            raise ImportFailed(f"{path} is not JSON that can be read: {error}.") from error
         where = f"line {error.lineno}, column {error.colno}"
         cut = " It ends too early: get the whole file." if error.pos >= len(text) - 1 else ""
-        raise ImportFailed(f"{path} is no JSON: {error.msg} at {where}.{cut}") from error
+        raise ImportFailed(f"{path} is not JSON: {error.msg} at {where}.{cut}") from error
 
 
 def _yaml(text: str, path: Path, repeated: list[str]) -> Any:
@@ -154,7 +154,7 @@ def _json_lines(path: Path, **options: Any) -> Iterator[tuple[int, bytes, Any, s
                 try:
                     value = json.loads(line, **options)
                 except (ValueError, RecursionError) as error:
-                    fault = f"no JSON: {_why(error)}"
+                    fault = f"not JSON: {_why(error)}"
             yield number, line, value, fault
             while fault.startswith("longer") and line and not line.endswith(b"\n"):
                 line = file.readline(LONGEST_LINE)
@@ -226,7 +226,7 @@ def _texts(path: Path) -> Iterator[ForeignRow]:
         raise StoreError(f"{path} is a Parquet file. Give it the ending `.parquet`.")
     if b"\0" in start or start.startswith((b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\x28\xb5\x2f")):
         hint = "Unpack it first if it is an archive."
-        raise StoreError(f"{path} is no text, so it is neither JSON nor JSON lines. {hint}")
+        raise StoreError(f"{path} is not text, so it is neither JSON nor JSON lines. {hint}")
     if not in_lines(path):
         with path.open(encoding="utf-8-sig", errors="surrogateescape") as text:
             yield from _values(text, path.name)
@@ -256,7 +256,7 @@ def _values(file: IO[str], name: str) -> Iterator[ForeignRow]:
             continue
         if at >= len(text) or text[at] == "]":
             if listed and at >= len(text):
-                yield ForeignRow(f"{name}, row {number + 1}", fault="no JSON: the list has no end")
+                yield ForeignRow(f"{name}, row {number + 1}", fault="not JSON: the list has no end")
             return
         try:
             value, end = decoder.raw_decode(text, at)
@@ -272,7 +272,7 @@ def _values(file: IO[str], name: str) -> Iterator[ForeignRow]:
             continue
         number += 1
         if end == at:
-            where = f"no JSON: {fault} of the file's rest, which is left unread"
+            where = f"not JSON: {fault} of the file's rest, which is left unread"
             yield ForeignRow(f"{name}, row {number}", fault=where, raw=text[at : at + _SHOWN])
             return
         yield ForeignRow(f"{name}, row {number}", value)

@@ -128,7 +128,7 @@ def _bare_calls(taken: Conversation, said: Any) -> None:
     found = calls_in(taken, rest)
     taken.assistant(thought if found else said, found)
     if not found:
-        detail = "a turn of calls that is no JSON of a name and arguments"
+        detail = "a turn of calls that is not JSON of a name and arguments"
         taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)
 
 
@@ -172,7 +172,7 @@ def _tagged_calls(taken: Conversation, said: str) -> None:
         made += found
         if not found:
             words += f"<tool_call>{block}</tool_call>"
-            wrong.append(f"a <tool_call> that is no call: {shown(block.strip())}")
+            wrong.append(f"a <tool_call> that is not a call: {shown(block.strip())}")
     taken.assistant(words, made)
     for detail in wrong:
         taken.fault(Reason.FALSE_API_CALL_FORMAT, detail)

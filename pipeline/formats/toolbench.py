@@ -98,7 +98,7 @@ def read(
                 if isinstance(entry, dict):
                     yield from _api({**each, **entry}, known, ledger, category, filed)
                 else:
-                    ledger.refuse(place, "An entry of its list of APIs is no object.")
+                    ledger.refuse(place, "An entry of its list of APIs is not an object.")
 
 
 def _api(
@@ -276,7 +276,7 @@ def solution(answer: JsonObject) -> list[tuple[str, JsonObject]]:
             detail = f"it calls `{name[:80]}`, which it was not offered."
             raise NotASeed(Reason.API_HALLUCINATION, detail)
         if not isinstance(given, dict):
-            raise NotASeed(Reason.FALSE_API_CALL_FORMAT, "arguments of its path are no object.")
+            raise NotASeed(Reason.FALSE_API_CALL_FORMAT, "arguments of its path are not an object.")
     return made
 
 

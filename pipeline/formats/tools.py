@@ -94,7 +94,7 @@ def read(
         for where, entry in entries:
             if not _is_tool(entry):
                 kind = line(entry.get("type")) if isinstance(entry, dict) else type(entry).__name__
-                why = f"It is no function tool but `{kind or 'something else'}`."
+                why = f"It is not a function tool but `{kind or 'something else'}`."
                 ledger.refuse(where, why)
                 continue
             inner = entry["function"] if isinstance(entry.get("function"), dict) else entry

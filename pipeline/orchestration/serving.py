@@ -53,7 +53,7 @@ def check_deployment(name: str, cron: str | None, timezone: str) -> None:
                 raise ValueError(f"it has {fields} fields")
     except ValueError as error:
         raise RecipeError(
-            f"--cron {cron!r}: is no schedule ({_first_line(error)}). Five fields are minute, "
+            f"--cron {cron!r}: is not a schedule ({_first_line(error)}). Five fields are minute, "
             'hour, day, month and weekday: "0 2 * * *" is every night at two.'
         ) from error
 
@@ -104,7 +104,7 @@ async def check_server() -> None:
         raise ToolloomError(NO_SERVER)
     if not url.startswith(("http://", "https://")):
         raise ToolloomError(
-            f"PREFECT_API_URL is {url}, which is no address of a server: it begins with http:// "
+            f"PREFECT_API_URL is {url}, which is no server's address: it begins with http:// "
             "and ends with /api, as http://127.0.0.1:4200/api does."
         )
     if failure := await _failure():

@@ -136,7 +136,7 @@ def _parsed(source: str) -> nodes.Template:
     try:
         tree = _sandbox().parse(source)
     except TemplateSyntaxError as error:
-        raise TextMistake(f"is no template ({error.message})") from error
+        raise TextMistake(f"is not a template ({error.message})") from error
     for node in tree.find_all(nodes.Node):
         if not isinstance(node, _ALLOWED):
             raise TextMistake(f"`{type(node).__name__.lower()}` may not stand in a template")

@@ -532,14 +532,14 @@ class _Compiler:
                     break
                 if why := _why(leaf.schema, made):
                     place = (*pool.place, index) if pool else leaf.place
-                    self.document.fault(place, f"{shown(made)} is no {leaf.about}: {why}.")
+                    self.document.fault(place, f"{shown(made)} is not a valid {leaf.about}: {why}.")
                     break
         for number, api in enumerate(self.apis if self.sound else ()):
             call = self.form.calls[number]
             for name, value in call.arguments.items():
                 full = self._fill(value)
                 if why := _why(api.properties[name], full):
-                    what = f"{shown(full)} is no argument {name} of {api.id}: {why}."
+                    what = f"{shown(full)} is not a valid argument {name} of {api.id}: {why}."
                     self.fault(("calls", number, "arguments", name), what)
             given = "response" in call.model_fields_set and api.returns is not None
             if given and (why := _why(api.returns, self._fill(call.response))):
@@ -663,7 +663,7 @@ def _pool(
     """The values of a pool as it is written. Raises PoolMistake."""
     names = _names_of(slot, raw)
     if odd := next((name for name in names if not NAME.fullmatch(name)), None):
-        raise PoolMistake(f"`{odd}` is no name: lower-case letters, digits and `_`")
+        raise PoolMistake(f"`{odd}` is not a name: lower-case letters, digits and `_`")
     raw = {"schema": DRAWN} if raw == "schema" else raw
     kind = next((kind for kind in KINDS if isinstance(raw, dict) and kind in raw), None)
     more = {"faker": {"n"}, "table": {"rows"}}.get(kind or "", set[str]())
@@ -683,7 +683,7 @@ def _pool(
                 raise PoolMistake("each row of a table needs a value for each of its names")
         elif kind == "schema":
             if leaf is None:
-                what = "the variable is no argument and no field of a response"
+                what = "the variable is neither an argument nor a field of a response"
                 raise PoolMistake(f"`schema`: {what}")
             count = min(int(raw["schema"]), POOL_VALUES)
             values, source = _of_schema(leaf, count, rng, now, language)

@@ -142,7 +142,7 @@ class _ScriptReader:
         scenario = spec.get("scenario", "")
         if scenario and scenario not in set(Scenario):
             hints = grammar.near(str(scenario), [each.value for each in Scenario])
-            self.fault((*place, "scenario"), f"is no scenario{hints}.")
+            self.fault((*place, "scenario"), f"is not a scenario{hints}.")
         searches = str(spec.get("search", "true"))
         if searches not in ("true", "false"):
             self.fault((*place, "search"), "is true or false.")

@@ -92,10 +92,10 @@ def test_the_report_of_an_audit_is_written_beside_what_is_shown(home: Path) -> N
     ("arguments", "told"),
     [
         (("none.jsonl",), "none.jsonl does not exist"),
-        (("other.jsonl",), "its one row is no dialogue"),
+        (("other.jsonl",), "its one row is not a dialogue"),
         (("good.jsonl", "--flagged", "good.jsonl"), "is what is audited"),
         (("good.jsonl", "--json", "good.jsonl/report.json"), "cannot be written"),
-        (("cut.json",), "no JSON"),
+        (("cut.json",), "not JSON"),
     ],
 )
 def test_a_mistake_ends_with_2_and_a_sentence(

@@ -113,7 +113,7 @@ MISTAKES: list[tuple[str, Callable[[Path], object], str]] = [
     (
         "a million rows",
         world("rows: 7", "rows: 1000000"),
-        "line 10: entities.members.rows: '1000000' is no number of rows up to 200.",
+        "line 10: entities.members.rows: '1000000' is not a number of rows up to 200.",
     ),
     ("values without end", values, "library.yaml: line 2: more than 100,000 values. Split the"),
     ("a file without end", bytes_of_it, "at most 1,000,000 are read. Split it."),

@@ -337,7 +337,7 @@ def _plain(value: Any) -> Any:
         turn = getattr(value, method, None)
         if callable(turn) and not isinstance(value, type):
             return turn()
-    raise TypeError(f"the result holds a {type(value).__name__}, which is no JSON")
+    raise TypeError(f"the result holds a {type(value).__name__}, which is not JSON")
 
 
 if __name__ == "__main__":

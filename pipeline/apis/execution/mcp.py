@@ -198,7 +198,7 @@ class McpSession:
             closed = error.code == CONNECTION_CLOSED
             result = gone if closed else failed(Failure.PROTOCOL_ERROR, error.message)
         except ValidationError as error:
-            words = f"The answer is no tool result: {first_error(error)}"
+            words = f"The answer is not a tool result: {first_error(error)}"
             result = failed(Failure.PROTOCOL_ERROR, words)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, ConnectionError):
             result = gone

@@ -598,7 +598,7 @@ class _TermReader:
             if self.found("as"):
                 name = self.take().text
             elif self.next - start > 5 or not name:
-                self.fail("What is no plain field needs a name: `count(…) as waiting`")
+                self.fail("What is not a plain field needs a name: `count(…) as waiting`")
             if kind["type"] == "row":
                 self.fail("A row needs the fields that are shown, as in `customer[name, city]`")
             if name in kinds:

@@ -143,7 +143,7 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
     if actor in reader.entities:
         reader.actor = actor
     elif actor:
-        fault(("actor",), f"`{actor[:60]}` is no entity{grammar.near(actor, reader.entities)}.")
+        fault(("actor",), f"`{actor[:60]}` is not an entity{grammar.near(actor, reader.entities)}.")
     entities = {name: _entity(reader, name, spec) for name, spec in names}
     _written_references(reader, entities)
     operations, scopes = {}, {}
@@ -155,7 +155,7 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
             if "fix" in error and error["fix"] not in operations:
                 hints = grammar.near(error["fix"], operations)
                 place: Place = ("operations", name, "steps")
-                fault(place, f"The fix of `{code}` is no operation{hints}.")
+                fault(place, f"The fix of `{code}` is not an operation{hints}.")
     return {
         "name": reader.text(reader.raw.get("world"), ("world",)),
         "category": str(reader.raw.get("category", "")),
@@ -180,7 +180,9 @@ def _declare(reader: _World, name: str, raw: Any) -> None:
     match = re.fullmatch(r"([a-z][a-z0-9_]*) ([A-Za-z]+[-_]?|#|(?=\d))(\d*)", key)
     if not match:
         where = ("entities", name, "key")
-        reader.fault(where, f"{key!r} is no key: a field and a prefix are, as in `order_id ORD-`.")
+        reader.fault(
+            where, f"{key!r} is not a key: a field and a prefix are, as in `order_id ORD-`."
+        )
     reader.keys[name] = match[1] if match else f"{name}_id"
     reader.nouns[name] = str(spec.get("noun") or _singular(name))
     kind = {"type": "ref", "entity": name} | ({"whole": True} if match and not match[2] else {})
@@ -220,7 +222,8 @@ def kind_of(reader: _World, raw: Any, place: Place, ranges: str = "") -> Kind:
     match = _FIELD.fullmatch(text)
     if match is None:
         reader.fault(
-            place, f"{text!r} is no type; for instance `text label`, `integer(1..9)`, `-> orders`."
+            place,
+            f"{text!r} is not a type; for instance `text label`, `integer(1..9)`, `-> orders`.",
         )
         return {"type": "any"}
     kind = _simple(reader, match["type"], match["inside"], place, ranges)
@@ -255,7 +258,7 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
         entity = form[2:].strip()
         if entity not in reader.entities:
             hints = grammar.near(entity, reader.entities)
-            reader.fault(place, f"`{entity}` is no entity{hints}.")
+            reader.fault(place, f"`{entity}` is not an entity{hints}.")
             return {"type": "any"}
         own = next(iter(reader.entities[entity].values()))  # that of its key
         return {**own, "noun": reader.nouns[entity]}
@@ -265,12 +268,14 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
         entity, _, other = form[5:].partition(".")
         known = reader.entities.get(entity, {})
         if other not in known:
-            reader.fault(place, f"`{form[5:]}` is no field{grammar.near(other, known)}.")
+            reader.fault(place, f"`{form[5:]}` is not a field{grammar.near(other, known)}.")
             return {"type": "any"}
         taken = ("unique", "optional", "= ", "label", "known")
         return {n: v for n, v in known[other].items() if n not in taken} | {"like": form[5:]}
     if form not in _TYPES:
-        reader.fault(place, f"`{form}` is no type{grammar.near(form, [*_TYPES, '->', 'list of'])}.")
+        reader.fault(
+            place, f"`{form}` is not a type{grammar.near(form, [*_TYPES, '->', 'list of'])}."
+        )
         return {"type": "any"}
     kind: Kind = {"type": _TYPES[form]}
     if form in ("person", "money"):
@@ -306,7 +311,9 @@ def _choices(reader: _World, kind: Kind, inside: str, place: Place) -> None:
 def _bounds(reader: _World, kind: Kind, inside: str, place: Place, ranges: str) -> None:
     match = _RANGE.fullmatch(inside.strip())
     if not match:
-        reader.fault(place, f"{inside!r} is no range; `1..9`, `0..12 by 0.5` or `09:00..17:00` is.")
+        reader.fault(
+            place, f"{inside!r} is not a range; `1..9`, `0..12 by 0.5` or `09:00..17:00` is."
+        )
         return
     bounds: dict[str, Any] = {}
     for name in ("low", "high", "by"):
@@ -344,7 +351,9 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
     likely = _clauses(reader, reader.listing(spec.get("likely"), place), own, (*place, "likely"))
     rising = str(spec.get("rising", ""))
     if rising and rising not in fields:
-        reader.fault((*place, "rising"), f"`{rising}` is no field{grammar.near(rising, fields)}.")
+        reader.fault(
+            (*place, "rising"), f"`{rising}` is not a field{grammar.near(rising, fields)}."
+        )
     called = reader.told((*place, "called"), grammar.template, str(spec.get("called", "")), own)
     return {
         "key": reader.keys[name],
@@ -382,7 +391,7 @@ def _row_range(reader: _World, name: str, raw: Any, place: Place) -> list[Any] |
         return None
     match = re.fullmatch(r"(\d{1,4})(?:\s*\.\.\s*(\d{1,4}))?(?:\s+per\s+(\w+))?", str(raw))
     if not match or int(match[2] or match[1]) > MOST["rows"]:
-        reader.fault(place, f"{str(raw)[:40]!r} is no number of rows up to {MOST['rows']}.")
+        reader.fault(place, f"{str(raw)[:40]!r} is not a number of rows up to {MOST['rows']}.")
         return None
     per = match[3]
     if per and reader.entities[name].get(per, {}).get("type") != "ref":
@@ -632,7 +641,7 @@ class _Step:
         entity = str(self.spec["create"])
         if entity not in self.world.entities:
             hints = grammar.near(entity, self.world.entities)
-            raise Mistake(f"`{entity[:60]}` is no entity{hints}.")
+            raise Mistake(f"`{entity[:60]}` is not an entity{hints}.")
         fields, names = self.sets(entity, self.scope)
         for name, kind in self.world.entities[entity].items():
             needed = not kind.get("optional") and "derived" not in kind and name not in fields
@@ -693,7 +702,7 @@ def _policies(reader: _World, scopes: Mapping[str, NameScope]) -> list[dict[str,
         for name in (*calls, *firsts):
             if name not in scopes:
                 hints = grammar.near(name, scopes)
-                reader.fault(place, f"`{name[:60]}` is no operation{hints}.")
+                reader.fault(place, f"`{name[:60]}` is not an operation{hints}.")
         policy["calls"] = calls
         if "must" in spec:
             policy["must"] = {
@@ -719,7 +728,7 @@ def _promises(reader: _World, scopes: Mapping[str, NameScope]) -> dict[str, Any]
     for name, spec in reader.named(raw, ("promises",), form=_TOOL_NAME):
         place: Place = ("promises", name)
         if name not in scopes:
-            reader.fault(place, f"`{name}` is no operation{grammar.near(name, scopes)}.")
+            reader.fault(place, f"`{name}` is not an operation{grammar.near(name, scopes)}.")
             continue
         promise = reader.mapping(spec, place, "promise")
         effects = []
@@ -753,7 +762,7 @@ def _effect(reader: _World, text: str) -> list[str]:
     words = text.split()
     entity = words[0] if words else ""
     if entity not in reader.entities:
-        raise Mistake(f"`{entity}` is no entity{grammar.near(entity, reader.entities)}.")
+        raise Mistake(f"`{entity}` is not an entity{grammar.near(entity, reader.entities)}.")
     if len(words) == 2 and words[1] in ("created", "deleted"):
         return [entity, "", words[1]]
     if len(words) == 3 and words[2] in ("set", "up", "down"):
@@ -761,4 +770,4 @@ def _effect(reader: _World, text: str) -> list[str]:
             hints = grammar.near(words[1], reader.entities[entity])
             raise Mistake(f"{entity} has no field `{words[1]}`{hints}.")
         return words
-    raise Mistake(f"{text!r} is no effect; `orders created` or `orders status set` is.")
+    raise Mistake(f"{text!r} is not an effect; `orders created` or `orders status set` is.")

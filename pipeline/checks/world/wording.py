@@ -179,7 +179,7 @@ def _check_form(form: str, kind: Kind, part: str) -> None:
             raise Mistake(f"`|{form}` needs a number, and {{{part}}} is {grammar.said(kind)}.")
     elif form:
         if form not in FORMS:
-            raise Mistake(f"`|{form}` in {{{part}}} is no form{grammar.near(form, FORMS)}.")
+            raise Mistake(f"`|{form}` in {{{part}}} is not a form{grammar.near(form, FORMS)}.")
         if type_ not in (*FORMS[form][0], "any"):
             types = " or ".join(FORMS[form][0])
             raise Mistake(f"`|{form}` words a {types}, and {{{part}}} is {grammar.said(kind)}.")

@@ -330,7 +330,7 @@ def test_what_the_hub_refuses_is_said_in_a_line(
         ({"HF_TOKEN": ""}, "There is no token for the Hub. Set HF_TOKEN"),
         ({"HF_TOKEN": "hf_wröng000000000000000"}, "characters that no token has"),
         ({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set"),
-        ({"HF_ENDPOINT": "localhost"}, "HF_ENDPOINT is no address"),
+        ({"HF_ENDPOINT": "localhost"}, "HF_ENDPOINT is not an address"),
         ({"HF_ENDPOINT": "http://hub.invalid"}, "The Hub cannot be reached"),
         ({"HF_ENDPOINT": "http://127.0.0.1:9"}, "The Hub cannot be reached"),
     ],

@@ -83,7 +83,7 @@ def test_what_is_meant_to_be_wrong_is_told_and_not_judged(
         ({"text": "Rain?"}, "neither"),
         ({"messages": []}, "no turns"),
         ({"messages": [{"role": "system", "content": "x"}]}, "no messages"),
-        (["x"], "no JSON object"),
+        (["x"], "not a JSON object"),
     ],
 )
 def test_a_row_that_is_no_conversation_is_refused_in_words(
@@ -102,7 +102,7 @@ def test_arguments_that_are_nearly_json_are_read_and_told(take: Take) -> None:
     assert calls(found) == calls(take(TRL))
     assert [note for note in found.unmapped if note.startswith("arguments")] == [
         "arguments: text that is written as Python, not as JSON",
-        "arguments: text that is no JSON and was mended",
+        "arguments: text that is not JSON and was mended",
     ]
 
 
@@ -146,7 +146,7 @@ def test_content_in_parts_and_thoughts_are_told(take: Take) -> None:
     row = with_turn(TRL, 0, content=[text, "?"])
     assert said(take(row), "user") == ["Rain?"]
     row = with_turn(TRL, 0, content=[text, {"type": "image_url", "image_url": {"url": "x"}}])
-    assert "content that is no text" in take(row).unmapped
+    assert "content that is not text" in take(row).unmapped
     row = with_turn(TRL, 4, content="<think>hm</think>Rain.", reasoning_content="hm", weight=0)
     found = take(row)
     assert said(found, "assistant") == ["Rain."]

@@ -138,7 +138,7 @@ def test_broken_json_is_mended_only_if_asked() -> None:
     for other in ("plain", "", "{broken", "__import__('os')", "[open('x')]", "7"):
         assert opened(other) == (other, "")
     assert opened('{"a": [1, 2')[0] == '{"a": [1, 2'
-    assert opened('{"a": [1, 2', mend=True) == ({"a": [1, 2]}, "is no JSON and was mended")
+    assert opened('{"a": [1, 2', mend=True) == ({"a": [1, 2]}, "is not JSON and was mended")
 
 
 def test_depth_and_size_are_bounded() -> None:
@@ -159,7 +159,7 @@ def test_tags_are_taken_out_in_order() -> None:
 def test_turns_may_be_text_but_must_be_objects() -> None:
     """Columns and single turns may be JSON text, as Parquet files have them."""
     assert turns_in(json.dumps([json.dumps({"role": "user"})])) == [{"role": "user"}]
-    assert turns_in([{}, 1]) == "its turn 2 is no object"
+    assert turns_in([{}, 1]) == "its turn 2 is not an object"
     assert turns_in([{}] * (MOST_TURNS + 1)) == f"it has more than {MOST_TURNS} turns"
     assert turns_in(None) == turns_in([]) == "it has no turns"
 

@@ -100,7 +100,7 @@ CUT: Any = reduce(
             }.items()
         ),
         case("two types", {"type": ["integer", "null"]}, {"type": ["integer", "null"]}),
-        case("any is no type", {"type": "any"}, {}),
+        case("any is not a type", {"type": "any"}, {}),
         case("an unknown type is left out", {"type": "Wombat"}, {}, ("invalid", "parameters.type")),
         case(
             "null beside the type is null in it and among the choices",

@@ -124,7 +124,7 @@ def test_what_is_no_operation_is_skipped_with_a_reason(file: Path) -> None:
 @pytest.mark.parametrize("text", ["", "hello", "[1]", "{}", '{"swagger": "1.2"}', "openapi: [3]"])
 def test_what_is_no_description_says_so(file: Path, text: str) -> None:
     """A file of something else fails with what it lacks, not with zero APIs."""
-    with pytest.raises(ImportFailed, match=r"zoo\.json is no OpenAPI description"):
+    with pytest.raises(ImportFailed, match=r"zoo\.json is not an OpenAPI description"):
         imported(file, text)
 
 
@@ -246,7 +246,7 @@ FORMS = {
     ],
     ids=[
         "JSON says more than forms",
-        "a body that is no object is one argument",
+        "a body that is not an object is one argument",
         "a body one may leave out requires nothing",
         "properties of alternatives are arguments too",
         *MEDIA,

@@ -152,7 +152,7 @@ def test_lines_are_told_from_a_document(
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('{"a": ', "The line is no JSON: Expecting value at character 7."),
+        ('{"a": ', "The line is not JSON: Expecting value at character 7."),
         ("x" * 90, "The line is longer than 20 bytes."),
     ],
 )
@@ -219,7 +219,7 @@ def test_a_list_is_read_in_pieces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "fault", "raw"),
     [
-        (b'{"n": 2,,}', "no JSON", '{"n": 2,,}'),
+        (b'{"n": 2,,}', "not JSON", '{"n": 2,,}'),
         (b'{"n": "\xff"}', "not UTF-8", '{"n": "\ufffd"}'),
         (b'"' + b"x" * (LONGEST_LINE + 10) + b'"', "bytes", '"' + "x" * 199),
     ],
@@ -239,7 +239,7 @@ def test_a_list_that_ends_too_soon_gives_what_it_has(tmp_path: Path, content: st
     """What can be read is read; the rest is one fault."""
     first, second = rows_of(tmp_path / "a.json", content)
     assert first.value == {"n": 1}
-    assert "no JSON" in second.fault
+    assert "not JSON" in second.fault
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_list_that_ends_too_soon_gives_what_it_has(tmp_path: Path, content: st
     [
         ("a.json", b"", "is empty"),
         ("a.jsonl", b" \n ", "is empty"),
-        ("a.json", b"\x7fELF\x00\x00", "is no text"),
+        ("a.json", b"\x7fELF\x00\x00", "is not text"),
         ("a.json", b"\x1f\x8b\x08zipped", "Unpack it"),
         ("a.json", b"PAR1....PAR1", "`.parquet`"),
         ("a.parquet", b"PAR1 no more", "as Parquet"),

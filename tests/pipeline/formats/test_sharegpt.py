@@ -99,7 +99,7 @@ def test_what_the_assistant_says(take: Take, columns: Any, words: list[str]) -> 
 @pytest.mark.parametrize(
     ("row", "expected", "word"),
     [
-        (turn(1, value="I call get_weather"), ["false_api_call_format"], "no JSON"),
+        (turn(1, value="I call get_weather"), ["false_api_call_format"], "not JSON"),
         (
             changed(turn(3, **{"from": "narrator"}), tools="f(x)"),
             ["illegal_schema", "malformed_dialogue"],
@@ -109,14 +109,14 @@ def test_what_the_assistant_says(take: Take, columns: Any, words: list[str]) -> 
         (
             hermes(2, '<tool_call>\nget_weather(city="Bern")\n</tool_call>'),
             ["false_api_call_format"],
-            "that is no call",
+            "that is not a call",
         ),
     ],
     ids=[
         "a turn of calls that holds none",
         "unknown roles and unread tools",
         "no column of turns",
-        "a block that is no call",
+        "a block that is not a call",
     ],
 )
 def test_what_cannot_be_read_is_a_fault(

@@ -59,7 +59,7 @@ def test_losses_are_booked() -> None:
 
 
 @given(anything, anything, anything, anything, anything)
-@example("shop", "buy", None, "parameters that are no object", None)
+@example("shop", "buy", None, "parameters that are not an object", None)
 def test_whatever_comes_is_an_api_or_a_reason(
     tool: Any, name: Any, description: Any, parameters: Any, returns: Any
 ) -> None:

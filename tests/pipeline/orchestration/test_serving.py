@@ -47,7 +47,7 @@ def test_what_cannot_be_served_is_refused(case: str, tmp_path: Path) -> None:
     [
         ("a/b", None, "UTC", "no `/` and no `%`"),
         ("toy", "0 2 * * *", "Vienna", "no such zone"),
-        ("toy", "0 2 * *", "UTC", "is no schedule"),
+        ("toy", "0 2 * *", "UTC", "is not a schedule"),
         ("toy", "* * * * * *", "UTC", "has 6 fields"),
     ],
 )

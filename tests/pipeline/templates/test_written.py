@@ -110,7 +110,7 @@ def test_texts_are_jinja(source: str, made: Any) -> None:
         ("{{ x | replace('a', '" + "b" * 3000 + "') | replace('b', 'ccc') }}", "longer than"),
         ("{% include 'x' %}", "`include` may not stand"),
         ("{{ y }}", "'y' is undefined"),
-        ("{{ x", "is no template"),
+        ("{{ x", "is not a template"),
         ("{{ x | date }}", "cannot be rendered"),
         ("{{ 1 / 0 }}", "cannot be rendered"),
         ("x" * 5_000 + "{{ x }}", "is longer than"),
@@ -157,13 +157,13 @@ MISTAKES: dict[str, tuple[str, str]] = {
         weather(rest="  pools: {city: [Bern], x: [1]}\n"), "no text has the variable `x`"
     ),
     "a value that does not fit": (
-        weather(rest="  pools:\n    city:\n    - Bern\n    - 7\n"), "7 is no argument city"
+        weather(rest="  pools:\n    city:\n    - Bern\n    - 7\n"), "7 is not a valid argument city"
     ),
     "a value that stands twice": (weather(rest="  pools: {city: [Bern, Bern]}\n"), "stands twice"),
     "no such provider": (weather(rest="  pools: {city: {faker: ssn}}\n"), "no provider `ssn`"),
     "no kind of pool": (weather(rest="  pools: {city: {rnage: [1, 2]}}\n"), "a pool is a list"),
     "a range downwards": (weather(rest="  pools: {city: {range: [3, 1]}}\n"), "upwards"),
-    "a broken text": (weather("In {{ city?"), "is no template"),
+    "a broken text": (weather("In {{ city?"), "is not a template"),
     "both goal and goals": (
         weather(rest='  goals: ["In {{ city }}?"]\n'), "give either `goal` or `goals`"
     ),

@@ -191,7 +191,7 @@ async def test_values_become_json(functions: ExecutionSource) -> None:
         ("ask", {}, Failure.TOOL_ERROR, "EOFError"),
         ("much", {}, Failure.TOOL_ERROR, "longer than 4194304 bytes"),
         ("hoard", {}, Failure.TOOL_ERROR, "MemoryError"),
-        ("odd", {}, Failure.TOOL_ERROR, "holds a object, which is no JSON"),
+        ("odd", {}, Failure.TOOL_ERROR, "holds a object, which is not JSON"),
         ("endless", {}, Failure.TOOL_ERROR, "Exceeds the limit"),
         ("paired", {}, Failure.TOOL_ERROR, "keys must be str"),
         ("mute", {}, Failure.TOOL_ERROR, "Mute"),
