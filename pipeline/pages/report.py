@@ -198,8 +198,9 @@ def _cards(version: Version, seen: ReadRows) -> Iterator[tuple[str, int, str]]:
         yield "instructions", seen.levels.total(), f"at {counted(len(seen.levels), 'level')}"
     if seen.apis:
         yield "APIs", len(seen.apis), f"in {len({*seen.apis.values()}):,} categories"
-    reasons = counted(len({reason for reason, _ in seen.rejected}), "reason")
-    yield "rejected records", seen.rejected.total(), f"for {reasons}"
+    reasons = len({reason for reason, _ in seen.rejected})
+    remark = f"for {counted(reasons, 'reason')}" if reasons else ""
+    yield "rejected records", seen.rejected.total(), remark
 
 
 def _facts(version: Version) -> Iterator[tuple[str, str]]:

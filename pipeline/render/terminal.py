@@ -9,11 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from toolloom.pipeline.render.section import Bar, Cell, Section, shown, visible
+from toolloom.pipeline.render.section import Section, shown, visible
 from toolloom.schemas import JsonObject
 
 COLOURS = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
-BAR = 24  # characters
 
 
 def text(value: object, style: str = "") -> Text:
@@ -58,15 +57,8 @@ def _grid(section: Section) -> Table:
         else:
             grid.add_column(name)
     for row in (*section.rows, *([section.total] if section.total else [])):
-        grid.add_row(*map(_cell, row))
+        grid.add_row(*(text(shown(cell)) for cell in row))
     return grid
-
-
-def _cell(cell: Cell) -> Text:
-    if not isinstance(cell, Bar):
-        return text(shown(cell))
-    drawn = ((kind, "█" if kind else " ", length) for kind, _, length in cell.lengths)
-    return text("".join(block * round(BAR * length / 100) for _, block, length in drawn))
 
 
 def messages_view(messages: Iterable[JsonObject]) -> RenderableType:
