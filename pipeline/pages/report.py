@@ -254,7 +254,7 @@ def _chapters(version: Version, seen: ReadRows) -> Iterator[Chapter]:
         "becomes several APIs, and queries are drawn over the APIs."
     )
     if len(runs) > 1:
-        about += f" {len(runs):,} runs made this version; later ones replaced rows of earlier ones."
+        about += f" {len(runs):,} runs made this version; later ones added rows, or replaced some."
     yield Chapter("funnel", "From domains to accepted dialogues", about, [_funnel(stages)])
     about = "Nothing was rejected."
     if seen.rejected:
