@@ -337,7 +337,7 @@ def look_at_tables(files: VersionFiles, told: Manifest) -> None:
             count = len(table.files)
             names = [f"{config}/{split}-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
             if config not in known or split not in ORDER or list(table.files) != names:
-                detail = f"{config}/{split} is no table, or its files have other names"
+                detail = f"{config}/{split} is not a table, or its files have other names"
                 files.fault(TABLE, MANIFEST, detail)
             for name in table.files if config in known else ():
                 if name not in files.hashes:
