@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -30,7 +30,6 @@ SIZES = (
     (1_000_000, "100K<n<1M"),
     (10_000_000, "1M<n<10M"),
 )
-NAMED = 10  # APIs without a template, scripts without rows
 OPTIONAL = ("extended", "instructions", "worlds", "expansion")  # in a manifest
 
 
@@ -73,7 +72,7 @@ def _template() -> jinja2.Template:
     )
     made.filters |= {"cell": cell, "n": "{:,}".format, "percent": percent, "dollars": dollars}
     made.filters |= {"counted": counted, "total": lambda counts: sum(counts.values())}
-    made.globals |= {"added": added, "first": _first, "summed": _summed}
+    made.globals |= {"added": added, "summed": _summed}
     made.globals |= {"table": table, "counts_of": Counts.model_validate, "api_bank": API_BANK}
     made.globals |= {"kinds": KINDS, "levels": LEVELS}
     made.globals |= {"metrics": [*map(str, Metric)], "configs": CONFIGS}
@@ -110,13 +109,6 @@ def _licence(manifest: JsonObject) -> str:
     if written or manifest.get("instructions") or len(licences) != 1:
         return "unknown"
     return licences.pop().lower() or "unknown"
-
-
-def _first(names: Sequence[str], form: str, count: int | None = None) -> str:
-    """The first names, and how many more there are."""
-    shown = ", ".join(form % cell(name) for name in names[:NAMED])
-    more = (len(names) if count is None else count) - len(names[:NAMED])
-    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
