@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +13,15 @@ import yaml
 
 from toolloom.pipeline.checks.world.reading import MOST, Place
 
-LIBRARY = Path(__file__).parents[3] / "support" / "library.yaml"
+LIBRARY = yaml.load(
+    (Path(__file__).parents[3] / "support" / "library.yaml").read_text(), yaml.BaseLoader
+)
 Mistakes = Callable[[Any], list[tuple[Place, str]]]
 
 
 def changed(place: tuple[str | int, ...], value: Any) -> Any:
     """The library with one value exchanged, or added."""
-    raw = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
-    inner = raw
+    inner = raw = copy.deepcopy(LIBRARY)
     for step in place[:-1]:
         inner = inner[step]
     inner[place[-1]] = value
@@ -106,7 +108,6 @@ def test_what_is_no_world_is_told(mistakes: Mistakes, raw: Any) -> None:
 
 def test_a_part_of_any_other_shape_never_raises(mistakes: Mistakes) -> None:
     """Each part of a world is replaced by a text, a list or a mapping."""
-    raw = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
 
     def places(value: Any, place: Place) -> list[Place]:
         items = (
@@ -117,7 +118,7 @@ def test_a_part_of_any_other_shape_never_raises(mistakes: Mistakes) -> None:
         return [p for key, inner in items for p in [(*place, key), *places(inner, (*place, key))]]
 
     garbage: tuple[Any, ...] = ("?", ["?"], {"?": "?"})
-    for number, place in enumerate(places(raw, ())):
+    for number, place in enumerate(places(LIBRARY, ())):
         mistakes(changed(place, garbage[number % len(garbage)]))
 
 
