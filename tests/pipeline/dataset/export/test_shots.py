@@ -123,18 +123,6 @@ def test_the_most_similar_demonstrations_of_train_are_shown(
     assert told == [[], [bern.id], [bern.id]]
 
 
-def test_rows_of_one_template_never_show_each_other(samples: Samples, tmp_path: Path) -> None:
-    """Nor does a sample show its template's origin."""
-    single = samples["single"]
-    expanded = [renamed(single, f"t-1-x{n}", city) for n, city in enumerate(("Bern", "Oslo"))]
-    train = [renamed(single, "t-1"), *expanded]
-    other = renamed(samples["parallel"], "t-2-x000001")
-    shop = Shop({"train": train, "validation": [other]})
-    export(shop, format_named("few-shot"), tmp_path)
-    assert [one["demonstrations"] for one in lines(tmp_path / "train.jsonl")] == [[], [], []]
-    assert lines(tmp_path / "validation.jsonl")[0]["demonstrations"] == ["t-1"]
-
-
 def test_without_train_there_are_no_demonstrations(samples: Samples, tmp_path: Path) -> None:
     """The error says what to do, and that works."""
     shop = Shop({"test_tool": [samples["single"]]})
