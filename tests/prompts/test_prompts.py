@@ -84,7 +84,6 @@ def test_a_template_that_is_not_there_is_an_error() -> None:
         render("nobody", {})
 
 
-SHOT = "{% block shot1_user %}"
 SENTENCE = 60  # characters; what is shorter is a label of the value beside it
 SAME_FOR_A_RUN: dict[str, Any] = {"describe": True, "count": 2}
 LATER = {
@@ -138,10 +137,3 @@ def test_what_is_constant_comes_first(name: str) -> None:
     shared = shared_by(one, other)
     later = [line for line in sentences(name) if line in one and line not in shared]
     assert bool(later) == (name in LATER), later
-
-
-@pytest.mark.parametrize("name", [n for n in TEMPLATES if SHOT in source(n)])
-def test_most_of_a_question_with_examples_is_constant(name: str) -> None:
-    """Instructions and examples, which an endpoint can cache, are most of it."""
-    one, other = spoken(name, "one"), spoken(name, "other")
-    assert len(shared_by(one, other)) > 0.5 * len(one)

@@ -174,12 +174,6 @@ def test_only_a_report_is_written_over(tmp_path: Path) -> None:
         path_of(made, path)
 
 
-def test_what_there_is_is_never_zero_percent() -> None:
-    """One of two hundred is half a percent, which would be rounded to none."""
-    assert share(1 / 200) == share(1 / 900) == "<1\u00a0%"
-    assert (share(0), share(2 / 200)) == ("0\u00a0%", "1\u00a0%")
-
-
 @pytest.mark.parametrize(
     ("key", "odd"), [("name", "../elsewhere"), ("name", "/tmp/x"), ("version", "1.0.0/../../x")]
 )
@@ -205,16 +199,13 @@ def test_the_order_of_rows_decides_nothing(names: list[str]) -> None:
     assert drawn(names, 7) == drawn(sorted(names), 7)
     assert len({*drawn(names, 7)}) == 7
     assert sorted(drawn(names[:4], 7)) == sorted(names[:4])
-
-
-def test_rows_of_one_name_are_both_there() -> None:
-    """Ids may repeat among rejected records: items are never compared."""
     assert drawn(["same"] * 3, 2) == ["same", "same"]
 
 
 def test_figures_are_what_they_are_called() -> None:
     """Of 1, 2, 3 and 9 half have at most 2. Of 5 words 2 are different, of 3 pairs 2; n-grams do not
     reach from one text into another. Of eight letters two must go: 75; a text is not near itself."""
+    assert (share(0), share(1 / 200), share(2 / 200)) == ("0\u00a0%", "<1\u00a0%", "1\u00a0%")
     halves = [quantile(Counter({9: 1, 1: 1, 3: 1, 2: 1}), part) for part in (0.0, 0.5, 0.51, 1.0)]
     assert halves == [1, 2, 3, 9]
     parts = [distinct([["a", "b", "a"], ["a", "b"]], n) for n in (1, 2, 3, 4)]

@@ -10,7 +10,7 @@ from support import toys
 
 from toolloom.llm.client import Stats
 from toolloom.pipeline import progress as watching
-from toolloom.pipeline.pages.screen import Screen, lasting
+from toolloom.pipeline.pages.screen import Screen
 from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.run import Made, make_dataset
 from toolloom.pipeline.stage import Stage, planned
@@ -125,19 +125,3 @@ def test_bars_on_a_terminal() -> None:
     assert "0 of about 21" in tested
     assert figures.startswith("7 requests, 0 from the cache, 0.0 requests/s, 0 tokens/s, 2 retries")
     assert "$0.500" in figures
-
-
-def test_what_must_be_started_first_is_told_when_work_begins() -> None:
-    """`on_start` is called once the run has its plan to follow."""
-    watch, called = Progress(), []
-    watch.on_start = lambda: called.append(True)
-    watch.planned(toys.recipe(), COUNTED)
-    assert called == [True]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"), [(0.4, "0 s"), (99, "99 s"), (600, "10 min"), (7500, "2 h 5 min")]
-)
-def test_times_are_said_as_people_say_them(seconds: float, said: str) -> None:
-    """Seconds at first, hours in the end."""
-    assert lasting(seconds) == said
