@@ -58,7 +58,7 @@ def known(option: str, value: str | None, names: Sequence[str]) -> None:
 
     near = difflib.get_close_matches(value, names, n=1)
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    hint = f"known are: {', '.join(names[:NAMED])}{more}."
+    hint = f"use one of: {', '.join(names[:NAMED])}{more}."
     if near:
         hint = f"did you mean `{near[0]}`?"
     raise NothingFound(f"{option} {value}: there is no such value; {hint}")

@@ -362,7 +362,7 @@ def described(machine: Machine, state: State, now: str) -> list[Section]:
     ]
     speaker = f"It is {now}."
     if machine.actor and state["me"]:
-        speaker += f" {state['me']} of {machine.actor} speaks."
+        speaker += f" The user is {state['me']}, one of the {machine.actor}."
     operations = [
         (name, ", ".join(spec["args"]) or "–", spec["about"])
         for name, spec in machine.world["operations"].items()

@@ -43,7 +43,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["import", "se\x1b[2J", "--into", "mine"], "se\\x1b[2J does not exist"),
         (["list", "see"], "Did you mean sea?"),
         (["list", "sea", "--category", "See"], "did you mean `Sea`?"),
-        (["list", "sea", "--tool", "x"], "known are: Almanac, Harbour"),
+        (["list", "sea", "--tool", "x"], "use one of: Almanac, Harbour"),
         (["show", "sea", "tide"], "Did you mean tides"),
         (["show", "sea", "HARBOUR"], "Sea/Harbour/tides"),
         (["show", "sea", "qqqqqq"], "`apis list sea` has all"),
