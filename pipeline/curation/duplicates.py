@@ -154,7 +154,7 @@ def jaccard(one: Set[str], other: Set[str]) -> float:
 BANDS = 26
 MOST_SLOTS = 8  # in a band
 RECALL = 0.99  # of the pairs that are just alike enough; of those that are more, nearly all
-LOOKED_AT = 256  # rows that are compared with a row, the last ones: some patterns have thousands
+LOOKED_AT = 16  # rows that are compared with a row, those whose MinHash is most alike
 _SEED = 1
 
 
@@ -181,11 +181,13 @@ class Side:
 class SimilarRows:
     """Rows that stay, by a side of theirs."""
 
-    def __init__(self, near: float) -> None:
+    def __init__(self, near: float, least: int = 1) -> None:
+        """`least`: of so many rows that are alike none is overlooked."""
         self._near, self._slots = near, BANDS * slots_in_band(near)
+        self._most = max(LOOKED_AT, least)
         self._index = RMinHashLSH(near, self._slots, BANDS)
         self._equal = defaultdict[str, list[int]](list)
-        self._sides: dict[int, Side] = {}
+        self._sides: dict[int, tuple[Side, RMinHash]] = {}
 
     def _digest(self, parts: Set[str]) -> RMinHash | None:
         if self._near == 1 or not parts:
@@ -197,16 +199,18 @@ class SimilarRows:
     def add(self, row: int, side: Side) -> None:
         self._equal[side.whole].append(row)
         if digest := self._digest(side.parts):
-            self._sides[row] = side
+            self._sides[row] = side, digest
             self._index.insert(row, digest)
 
     def like(self, side: Side) -> list[Fate]:
-        """The rows that are equal or near to this one: equal ones first, then as they came."""
+        """The rows that are equal or near to this one: equal ones first, then the likeliest."""
         parts, equal = side.parts, self._equal.get(side.whole, ())
         found = [(True, 1.0, row) for row in equal]
         if digest := self._digest(parts):
-            for row in sorted({*self._index.query(digest)}.difference(equal))[-LOOKED_AT:]:
-                if (likeness := jaccard(parts, self._sides[row].parts)) >= self._near:
+            met = sorted({*self._index.query(digest)}.difference(equal))
+            met.sort(key=lambda row: -digest.jaccard(self._sides[row][1]))
+            for row in met[: self._most]:
+                if (likeness := jaccard(parts, self._sides[row][0].parts)) >= self._near:
                     found.append((False, likeness, row))
         return found
 
@@ -255,7 +259,7 @@ def deduplicate(given: StageInput) -> Iterator[Sifted]:
 def _fallen(rows: Sequence[ComparedRow], given: StageInput) -> dict[int, Finding]:
     """What is found of each row that goes."""
     plan, fallen = given.recipe.curation, dict[int, Finding]()
-    texts, calls = SimilarRows(plan.near), SimilarRows(plan.near)
+    texts, calls = SimilarRows(plan.near), SimilarRows(plan.near, plan.same_calls)
     for number in sorted(range(len(rows)), key=lambda n: rows[n].turn):
         given.rows.check()
         row = rows[number]
