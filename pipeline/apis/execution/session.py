@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -246,34 +246,23 @@ async def replay(dialogue: Dialogue, workshop: Executions) -> tuple[Finding, ...
 
     A call that the clock or chance decides is made again too, as later ones may depend on it.
     """
-    calls = [c for c in _executed(dialogue) if workshop.executes(c[1])]
-    if not calls:
-        return ()
+    calls = {call.id: call.function for _, call in dialogue.calls()}
+    apis = {api.function: api for api in dialogue.query.pool}
     found = []
     async with workshop.session(dialogue.id, attempt="replay") as session:
-        for turn, api, arguments in calls:
-            message = dialogue.messages[turn]
-            before = message.execution.digest if message.execution else None
-            again = await session.run(api, arguments)
-            if api.repeatable and before != again.execution.digest:
+        for turn, message in enumerate(dialogue.messages):
+            before, call = message.execution, calls.get(message.tool_call_id or "")
+            api = apis.get(call.name) if call else None
+            if not before or before.kind != "executed" or not api or not workshop.executes(api):
+                continue
+            given = call.arguments if call and isinstance(call.arguments, dict) else {}
+            again = await session.run(api, given)
+            if api.repeatable and before.digest != again.execution.digest:
                 first, then = _shown(message.observation()), _shown(again.observation)
                 detail = f"{message.name} returned {first}, then {then} from the same state."
                 check, reason = "repeated_execution", Reason.NOT_REPEATABLE
                 found.append(Finding(check=check, reason=reason, turn=turn, detail=detail))
     return tuple(found)
-
-
-def _executed(dialogue: Dialogue) -> Iterator[tuple[int, Api, JsonObject]]:
-    """The index of each executed observation, with the API and the arguments of its call."""
-    calls = {call.id: call.function for _, call in dialogue.calls()}
-    apis = {api.function: api for api in dialogue.query.pool}
-    for turn, message in enumerate(dialogue.messages):
-        if message.execution is None or message.execution.kind != "executed":
-            continue
-        call = calls.get(message.tool_call_id or "")
-        if call is not None and call.name in apis:
-            arguments = call.arguments if isinstance(call.arguments, dict) else {}
-            yield turn, apis[call.name], arguments
 
 
 def _shown(seen: Observation) -> str:

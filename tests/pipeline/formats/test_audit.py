@@ -212,7 +212,7 @@ def judge(folder: Path, rows: list[Any]) -> None:
         assert dumped(row.as_json())
 
 
-@given(rows=st.lists(ROWS, min_size=1, max_size=6))
+@given(rows=st.lists(ROWS, min_size=1, max_size=3))
 def test_any_rows_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Any]
 ) -> None:
@@ -261,9 +261,9 @@ COSTLY = [
     {"messages": [{"role": "tool", "content": DEEP}], "tools": DEEP, "conversations": DEEP},
     {"messages": [{"role": "assistant", "tool_calls": [NAMELESS] * 20_000}]},
     {"messages": [{"role": "assistant", "tool_calls": [NAMELESS] * 99}] * 400},
-    {"messages": [{"role": "assistant", "tool_calls": [BROKEN] * 99}] * 9},
-    {"conversations": [{"from": "gpt", "value": f"<tool_call>{HALF}</tool_call>" * 400}]},
-    {"conversations": [{"from": "function_call", "value": HALF}] * 400},
+    {"messages": [{"role": "assistant", "tool_calls": [BROKEN] * 99}] * 3},
+    {"conversations": [{"from": "gpt", "value": f"<tool_call>{HALF}</tool_call>" * 100}]},
+    {"conversations": [{"from": "function_call", "value": HALF}] * 100},
     {"messages": [{"role": "system", "content": "Today is " * 50_000 + " " * 500_000}]},
     {"instruction": "The current time is 2039-13-09 18:56.", "output": "AI: Yes."},
     {"messages": [ASKED], "tools": [SEARCH, *[SPACED] * 20, MANY]},

@@ -30,9 +30,10 @@ from toolloom.schemas import ApiSource, Failure, Observation, ToolloomError
 
 
 async def test_tools_become_apis() -> None:
-    """All pages are read: each tool is an API or a skipped line, its schemas written out."""
+    """All pages are read: each tool is an API or a skipped line, its schemas written out. A list
+    that goes round in a circle ends, and that is said."""
     log = ImportLog("shelf")
-    keyed = shelf.place(mcp=f"{shelf.COMMAND} --key hush")
+    keyed = shelf.place(mcp=f"{shelf.COMMAND} --key hush --endless")
     apis = await read_tools(keyed, log, category="Library")
     report = log.report(imported=len(apis))
     assert [api.name for api in apis] == list(shelf.TOOLS)
@@ -45,15 +46,7 @@ async def test_tools_become_apis() -> None:
     assert add.fields["sum"]["type"] == "integer"
     assert apis[1].returns is None
     assert "hush" not in report.model_dump_json() + "".join(a.model_dump_json() for a in apis)
-    assert report.version
-
-
-async def test_a_list_that_goes_round_in_a_circle_ends() -> None:
-    """A cursor that was seen before ends the list, and that is said."""
-    log = ImportLog("shelf")
-    async with connect(shelf.place(mcp=f"{shelf.COMMAND} --endless")) as session:
-        assert len(await session.list_tools(log)) == 11
-    assert "circle" in log.report(imported=0).notes[0]
+    assert report.version and "circle" in report.notes[0]
 
 
 ANSWERS: list[tuple[str, dict[str, int], Any]] = [
@@ -90,22 +83,20 @@ async def test_a_slow_call_ends_at_the_time_limit() -> None:
 
 
 async def test_a_server_sees_a_fresh_folder_and_no_environment(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither variables nor files of ours are there, and the folder's path is not told."""
+    """Neither variables nor files of ours are there, and the folder's path is not told. What
+    `prepare` makes is there when the server starts; a script is found by its path."""
     monkeypatch.setenv("SECRET_KEY", "hush")
     monkeypatch.setenv("CITY", "Bern")
-    async with connect(shelf.place(environment=("CITY",))) as session:
-        shown = (await session.call("show", {})).observation.response
-    assert set(shown.split("\n")) - {"LC_CTYPE"} == {"cwd=.", "CITY"}  # Python sets LC_CTYPE
-
-
-async def test_prepare_runs_first_in_the_same_folder(tmp_path: Path) -> None:
-    """What `prepare` makes is there when the server starts; a script is found by its path."""
     script = tmp_path / "shelve.py"
     script.write_text("open('calls.txt', 'w').write('once twice ')")
-    async with connect(shelf.place(prepare=f"{sys.executable} {script}")) as session:
+    prepared = f"{sys.executable} {script}"
+    async with connect(shelf.place(environment=("CITY",), prepare=prepared)) as session:
+        shown = (await session.call("show", {})).observation.response
         assert (await session.call("count", {})).observation.response["file"] == 3
+    seen = set(shown.split("\n")) - {"LC_CTYPE"}  # Python sets LC_CTYPE
+    assert seen == {"cwd=.", "CITY", "calls.txt"}
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ Starts: TypeAlias = Callable[[], int]
 Call: TypeAlias = tuple[Api, dict[str, Any]]
 
 CODE = """
-import os, time
+import os, random, time
 if name := os.environ.get("STARTS"):
     with open(name, "a") as file:
         file.write("line\\n")
@@ -42,6 +42,10 @@ def put(number):
     global total
     total += number
     return total
+def roll():
+    return random.random()
+def fail():
+    raise ValueError("no sum")
 def wait():
     time.sleep(60)
 def leave():
@@ -62,7 +66,11 @@ def sums(tmp_path: Path) -> MakeSource:
     file.write_text(CODE)
 
     def make(**changes: Any) -> ApiSource:
-        fields = {"path": str(file), "execute": ("put", "wait", "leave"), "time_limit": 5}
+        fields = {
+            "path": str(file),
+            "execute": ("put", "roll", "fail", "wait", "leave"),
+            "time_limit": 5,
+        }
         return ApiSource(**{**fields, **changes})
 
     return make
@@ -287,26 +295,30 @@ async def played(workshop: Executions, *calls: Call) -> Dialogue:
     return Dialogue(query=query, messages=tuple(messages))
 
 
+def call_of(name: str, **changes: Any) -> Call:
+    return put(1) if name == "put" else (tool(name, reference="sums.py", **changes), {})
+
+
 @pytest.mark.parametrize(
     ("names", "changes"),
     [
-        pytest.param(("count", "count", "fail"), {}, id="state is built up again"),
-        pytest.param(("roll", "count", "roll"), {"repeatable": False}, id="marked as chance"),
+        pytest.param(("put", "put", "fail"), {}, id="state is built up again"),
+        pytest.param(("roll", "put", "roll"), {"repeatable": False}, id="marked as chance"),
     ],
 )
 async def test_calls_that_can_be_repeated_give_no_finding(
-    names: tuple[str, ...], changes: dict[str, Any]
+    sums: MakeSource, names: tuple[str, ...], changes: dict[str, Any]
 ) -> None:
     """Failures repeat as well; what is marked as not repeatable may differ, the rest still counts."""
-    workshop = Executions([shelf.source()], None, 0)
-    calls = [(tool(name, **(changes if name == "roll" else {})), {}) for name in names]
+    workshop = Executions([sums()], None, 0)
+    calls = [call_of(name, **changes) for name in names]
     assert await replay(await played(workshop, *calls), workshop) == ()
 
 
-async def test_only_what_was_executed_is_made_again(starts: Starts) -> None:
+async def test_only_what_was_executed_is_made_again(sums: MakeSource, starts: Starts) -> None:
     """A result of chance is found at its message; what was simulated starts nothing."""
-    workshop = Executions([shelf.source(environment=("STARTS",))], None, 0)
-    dialogue = await played(workshop, (tool("count"), {}), (tool("roll"), {}))
+    workshop = Executions([sums(environment=("STARTS",))], None, 0)
+    dialogue = await played(workshop, call_of("put"), call_of("roll"))
     simulated = tuple(
         m.model_copy(update={"execution": m.execution and Execution(kind="simulated")})
         for m in dialogue.messages
