@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
 from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Row, State
 from toolloom.pipeline.checks.world.outcome import difference
+from toolloom.pipeline.worlds.arguments import ArgumentDrawer, RowKey
 from toolloom.pipeline.worlds.lookups import FieldOf, Lookups, Path, keys_in, leaves
 from toolloom.pipeline.worlds.solutions import (
     Avoided,
@@ -97,15 +98,19 @@ class Plan:
             return False
         return forbidden(self.lookups, state, self.now, name, args) is None
 
-    def act(self, name: str, args: Row) -> PlayedCall | None:
-        """A call that a goal wants, after everything that has to come before it, a yes too unless
-        the user has just chosen what was offered; None if something cannot come."""
+    def act(self, name: str, args: Row) -> bool:
+        """Make a call that a goal wants, after everything that has to come before it, a yes too
+        unless the user has just chosen what was offered; whether it succeeds."""
         if not self.prepare(name, args):
-            return None
+            return False
         agreed = self.lookups.agrees(name)
         if agreed and self.turns[-1].form not in ("choose", "retry", "agree"):
             self.begin("agree", name)
-        return self.run(name, args, agreed)
+        return self.run(name, args, agreed).error is None
+
+    def drawer(self, about: set[RowKey] | None = None) -> ArgumentDrawer:
+        """Draws arguments in the state so far."""
+        return ArgumentDrawer(self.machine, self.state, self.now, self.rng, about)
 
     def prepare(self, name: str, args: Row, why: str = "") -> bool:
         """Learn the keys among arguments, and look at what policies want looked at; `why`: only

@@ -36,9 +36,9 @@ class TaskSize:
     turns: tuple[int, int] = (1, MOST_TURNS)
 
     def fits(self, calls: int, turns: int) -> bool:
-        return self.calls[0] <= calls <= min(self.calls[1], MOST_CALLS) and self.turns[
-            0
-        ] <= turns <= min(self.turns[1], MOST_TURNS)
+        (least, most), (fewest, longest) = self.calls, self.turns
+        enough = least <= calls <= min(most, MOST_CALLS)
+        return enough and fewest <= turns <= min(longest, MOST_TURNS)
 
 
 def wish(plan: Plan, goal: str = "", about: set[RowKey] | None = None) -> Want | None:
@@ -49,7 +49,7 @@ def wish(plan: Plan, goal: str = "", about: set[RowKey] | None = None) -> Want |
     if not names:
         return None
     name = goal if goal in names else plan.rng.choice(names)
-    drawer = ArgumentDrawer(plan.machine, plan.state, plan.now, plan.rng, about)
+    drawer = plan.drawer(about)
     for _ in range(DRAWS):
         args = drawer.draw(name)
         if args is not None and plan.works(name, args):
@@ -66,17 +66,12 @@ def asked(plan: Plan, goal: str) -> Want | None:
     return want if plan.prepare(*want) and len(plan.turns) == 1 else None
 
 
-def acts(plan: Plan, want: Want) -> bool:
-    made = plan.act(*want)
-    return made is not None and made.error is None
-
-
 def single(plan: Plan, goal: str, size: TaskSize) -> bool:
     if not goal and plan.rng.random() < QUESTIONS:
         plan.begin("ask")
         return question(plan)
     want = asked(plan, goal)
-    return want is not None and acts(plan, want)
+    return want is not None and plan.act(*want)
 
 
 def parallel(plan: Plan, goal: str, size: TaskSize) -> bool:
@@ -86,18 +81,15 @@ def parallel(plan: Plan, goal: str, size: TaskSize) -> bool:
     if want is None or not keys:
         return False
     name, args = want
-    drawer = ArgumentDrawer(plan.machine, plan.state, plan.now, plan.rng)
+    drawer = plan.drawer()
     after, _, _ = plan.machine.apply(plan.state, name, args, plan.now)
-    kinds = plan.lookups.kinds(name)
     for _ in range(DRAWS):
         other = drawer.draw(name)
         if other is None or keys & set(keys_of(plan, name, other)):
             continue
-        if any(other.get(n) == args[n] for n in args if kinds[n]["type"] == "text"):
-            continue
         if plan.works(name, other) and plan.works(name, other, after):
             ready = plan.prepare(name, other) and len(plan.turns) == 1  # nothing is chosen
-            return ready and acts(plan, want) and acts(plan, (name, other))
+            return ready and plan.act(*want) and plan.act(name, other)
     return False
 
 
@@ -134,7 +126,7 @@ def follow_up(plan: Plan, most_calls: int, most_turns: int) -> bool:
         else:
             want = wish(plan, about=spoken if spoken and plan.rng.random() < NEAR else old)
             turn.operations += [want[0]] if want else []
-            found = want is not None and acts(plan, want)
+            found = want is not None and plan.act(*want)
         within = len(plan.calls) <= most_calls and len(plan.turns) <= most_turns
         if found and within and len(plan.calls) > calls:
             return True
@@ -160,7 +152,7 @@ def clarification(plan: Plan, goal: str, size: TaskSize) -> bool:
         return False
     plan.begin("answer", name)
     plan.withheld[name, (plan.rng.choice(open_ones),)] = plan.turn
-    return acts(plan, want)
+    return plan.act(*want)
 
 
 def irrelevance(plan: Plan, goal: str, size: TaskSize) -> bool:
@@ -177,7 +169,7 @@ def refusal(plan: Plan, goal: str, size: TaskSize) -> bool:
     """A policy does not allow what the world would let pass."""
     turn = plan.begin("ask")
     for name in plan.shuffled([n for n in plan.lookups.writes if plan.lookups.musts[n]])[:NAMES]:
-        drawer = ArgumentDrawer(plan.machine, plan.state, plan.now, plan.rng)
+        drawer = plan.drawer()
         for _ in range(DRAWS):
             args = drawer.draw(name, beyond=True)
             says = forbidden(plan.lookups, plan.state, plan.now, name, args) if args else None
@@ -195,7 +187,7 @@ def confirmation(plan: Plan, goal: str, size: TaskSize) -> bool:
         return False
     want = asked(plan, goal if goal in agreeing else plan.rng.choice(agreeing))
     if want is None or plan.rng.random() < YES:
-        return want is not None and acts(plan, want)
+        return want is not None and plan.act(*want)
     plan.begin("decline", want[0])
     plan.avoided = Avoided(*want, "declined")
     return True
@@ -206,7 +198,7 @@ def error_recovery(plan: Plan, goal: str, size: TaskSize) -> bool:
     turn = plan.begin("ask")
     operations = plan.machine.world["operations"]
     for name in plan.shuffled(plan.lookups.writes)[:NAMES]:
-        drawer = ArgumentDrawer(plan.machine, plan.state, plan.now, plan.rng)
+        drawer = plan.drawer()
         known = dict.fromkeys(operations[name]["errors"], 0)
         for _ in range(DRAWS):
             args = drawer.draw(name)
@@ -231,7 +223,7 @@ def _recovers(plan: Plan, name: str, args: Row, error: str, drawer: ArgumentDraw
         return False
     plan.act(name, args)
     plan.begin("retry", name)
-    return acts(plan, (name, other))
+    return plan.act(name, other)
 
 
 def _ways_out(plan: Plan, name: str, args: Row, drawer: ArgumentDrawer) -> Iterator[Row]:
@@ -280,10 +272,12 @@ def question(plan: Plan) -> bool:
     needs = [argument for argument, kind in kinds.items() if not kind.get("optional")]
     row = None
     if entity is None or needs:
-        drawn = ArgumentDrawer(plan.machine, plan.state, plan.now, plan.rng).draw(name) or {}
+        drawn = plan.drawer().draw(name) or {}
         args = {argument: drawn.get(argument) for argument in needs}
-        made = plan.act(name, args) if None not in args.values() else None
-        if made is None or made.error or not made.response:
+        if None in args.values() or not plan.prepare(name, args):
+            return False
+        made = plan.run(name, args)
+        if made.error or not made.response:
             return False
         kind, item = plan.machine.world["operations"][name]["shape"], made.response
     else:
