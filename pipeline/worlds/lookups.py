@@ -164,18 +164,6 @@ class Lookups:
         frame.vars.pop("this")
         return [(name, value) for name, value in values if value is not None]
 
-    def holders(self, entity: str, other: str, key: str, frame: Frame) -> list[str]:
-        """Rows of one's own through which a key is shown, such as the order that holds a line."""
-        near: set[str] = set()
-        for between, column in (
-            self.machine.entities[other].pointed_at if entity in self.own else ()
-        ):
-            references = self.machine.entities[between].references.items()
-            for row in frame.tables[between].by(column).get(key, ()):
-                near |= {row[field] for field, to in references if to == entity}
-        table = frame.tables[entity]
-        return sorted(k for k in near if self.machine.owned(frame, entity, table[k]))
-
 
 @lru_cache(maxsize=16)
 def lookups_of(machine: Machine) -> Lookups:

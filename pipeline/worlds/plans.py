@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
+from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Row, State
 from toolloom.pipeline.checks.world.outcome import difference
 from toolloom.pipeline.worlds.arguments import ArgumentDrawer, RowKey
@@ -216,23 +216,15 @@ class Plan:
         """Arguments with which a read shows a key; None if one cannot be known."""
         args: Row = {}
         kinds, row = self.lookups.kinds(way), self.state["tables"][entity][key]
-        frame = self.machine.frame(self.state, {}, self.now)
         for argument, kind in kinds.items():
             if kind.get("optional"):
                 continue
             value = self._borrowed(argument, kind, goal)
-            if value is None and kind["type"] == "ref":
-                holders = self.lookups.holders(kind["entity"], entity, key, frame)
-                value = self.rng.choice(holders) if holders else None
             if value is None:
                 value = row.get(argument)
             if value is None or value == key:  # which would be known already
                 return None
             args[argument] = value
-        times = {n: k["type"] for n, k in kinds.items() if k["type"] in MOMENTS and n not in args}
-        wanted, goals = (goal[1], self.lookups.kinds(goal[0])) if goal else ({}, {})
-        if all(n in wanted and goals[n]["type"] == form for n, form in times.items()):
-            args |= {n: wanted[n] for n in times}  # what is free then
         chosen = self._narrowed(way, args, entity, key)
         for _, other, inner in keys_in(chosen or {}, kinds):
             if not self.learn(other, inner, goal, depth + 1):
