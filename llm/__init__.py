@@ -12,10 +12,9 @@ Begin with `Model._answer` in `model.py`: the way of a request, from top to bott
 
 from typing import TYPE_CHECKING, Any
 
-from toolloom.llm.embeddings import Embedder
 from toolloom.llm.local import LocalServer
 from toolloom.llm.messages import Reply, Request
-from toolloom.llm.model import Gateway, Model
+from toolloom.llm.model import Embedder, Gateway, Model
 
 if TYPE_CHECKING:
     from toolloom.llm.scripted import FakeServer

@@ -12,8 +12,8 @@ import pytest
 from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.embeddings import BATCH, decode
 from toolloom.llm.messages import WORK, Garbled, Work
+from toolloom.llm.model import BATCH, decode_vectors
 from toolloom.llm.scripted import ScriptedFailure, embed
 from toolloom.schemas import Budget, BudgetReached, Endpoint, EndpointError, Price, RequestRefused
 
@@ -121,10 +121,10 @@ async def test_what_is_not_counted_is_booked_at_its_most(cache, at, caplog):
 def test_indices_decide_the_order():
     """Vectors go to the texts their index names; without indices they come in order."""
     entries = [{"index": 1, "embedding": [1]}, {"index": 0, "embedding": [2]}]
-    vectors, _ = decode(json.dumps({"data": entries}), 2)
+    vectors, _ = decode_vectors(json.dumps({"data": entries}), 2)
     assert [v.tolist() for v in vectors] == [[2.0], [1.0]]
     bare = [{"embedding": [1]}, {"embedding": [2]}]
-    vectors, tokens = decode(json.dumps({"data": bare, "usage": {"prompt_tokens": 5}}), 2)
+    vectors, tokens = decode_vectors(json.dumps({"data": bare, "usage": {"prompt_tokens": 5}}), 2)
     assert ([v.tolist() for v in vectors], tokens) == ([[1.0], [2.0]], 5)
 
 
@@ -225,7 +225,7 @@ def body_of(*vectors, **more):
 @pytest.mark.parametrize("count", [None, 0, -5, 2**31, 5.0, True, "5"])
 def test_tokens_nobody_can_have_sent_do_not_count(count):
     """A number of tokens is above 0 and below 2**31; anything else says nothing."""
-    assert decode(body_of([1.0], usage={"prompt_tokens": count}), 1)[1] == 0
+    assert decode_vectors(body_of([1.0], usage={"prompt_tokens": count}), 1)[1] == 0
 
 
 SECOND = [[], [float("nan")], [1e39], [10**400], ["2.0"], [True], [None], [[1.0]], "AACAPw=="]
@@ -246,7 +246,7 @@ SECOND = [[], [float("nan")], [1e39], [10**400], ["2.0"], [True], [None], [[1.0]
 def test_what_is_no_embeddings_is_told(garbage):
     """A body with other than one finite vector of one size for each text is garbled."""
     with pytest.raises(Garbled) as garbled:
-        decode(garbage, 2)
+        decode_vectors(garbage, 2)
     assert garbled.value.raw == garbage
 
 
