@@ -236,7 +236,7 @@ class Model:
         return decode(stands, cached=False), used
 
 
-class Row(BaseModel):
+class EmbeddingRow(BaseModel):
     """One embedding of a response. Servers that give no index answer in order."""
 
     index: Annotated[int, Field(strict=True)] = -1
@@ -245,8 +245,8 @@ class Row(BaseModel):
     )
 
 
-class Response(BaseModel):
-    data: list[Row]
+class EmbeddingResponse(BaseModel):
+    data: list[EmbeddingRow]
     usage: Any = None
 
 
@@ -364,7 +364,7 @@ def decode_vectors(raw: str, count: int) -> tuple[list[Vector], int]:
     import numpy as np
 
     try:
-        body = Response.model_validate_json(raw)
+        body = EmbeddingResponse.model_validate_json(raw)
         if len(body.data) != count:
             raise ValueError(f"{len(body.data)} embeddings for {count} texts")
         rows = {n if e.index < 0 else e.index: e.embedding for n, e in enumerate(body.data)}
