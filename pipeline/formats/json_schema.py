@@ -12,6 +12,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -449,20 +450,18 @@ class _Reader:
     def first_properties(self, node: Scoped, place: str) -> JsonObject:
         """As many properties as fit, each without its parts, those that are required first."""
         self.cut(place, "bytes")
-        try:
-            own = self.flat(node, place)
-        except _OverBudget:
-            return {}
-        named, required = own.get("properties", {}), own.get("required", [])
         kept: JsonObject = {}
+        own: dict[str, Any] = {}
         room = self.budget.bytes - 200
+        with suppress(_OverBudget):
+            own = self.flat(node, place)
+        named, required = own.get("properties", {}), own.get("required", [])
         for name in sorted(list(named)[:_STEPS], key=lambda n: n not in required):
             self.spent = self.steps = 0
-            try:
+            found: JsonObject = {}
+            with suppress(_OverBudget):
                 whole = self._written({"properties": {name: named[name]}}, place, 0, 0)
-            except _OverBudget:
-                whole = {}
-            found = whole.get("properties", {})
+                found = whole.get("properties", {})
             size = 2 * len(canonical(found).encode())  # its name may stand in `required` too
             if found and size <= room:
                 room -= size

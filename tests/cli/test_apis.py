@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.api_pools import HOSTILE, api, call, pool
@@ -17,7 +16,6 @@ from support.shelf import COMMAND
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.apis.pool import open_pool
-from toolloom.pipeline.apis.pool_quality import type_of
 from toolloom.pipeline.apis.sources import sections, server
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Source
@@ -147,12 +145,6 @@ def test_text_of_documents_cannot_command_the_terminal(home: Path) -> None:
         said += call(*arguments).output
     assert "\\x1b[2J" in said
     assert not {"\x1b", "\x07", "\u202e"} & set(said)
-
-
-@pytest.mark.parametrize("schema", [True, None, [], {"type": {}}, {"enum": 3}, {"items": 3}])
-def test_odd_schemas_have_a_type(schema: Any) -> None:
-    """A schema that no importer would make is shown all the same."""
-    assert type_of(schema)
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="only Linux has /dev/full")

@@ -219,6 +219,8 @@ def test_changed_trees_have_names_of_their_own(tmp_path: Path) -> None:
     other = changed(TREE, win=False, license="Apache-2.0")
     (seed,) = drawn(tmp_path / "more", [INSTRUCTION], other)
     assert (seed.id, seed.licence) == (one, "Apache-2.0")
+    twice = [str(tmp_path / "more"), str(tmp_path / "more" / "1.json")]
+    assert len(list(tree_seeds(twice, SEEN, "rewritten"))) == 1  # each file is read once
 
 
 def test_files_that_cannot_be_read_are_rejected_and_others_are_good(tmp_path: Path) -> None:
@@ -232,14 +234,6 @@ def test_files_that_cannot_be_read_are_rejected_and_others_are_good(tmp_path: Pa
     assert {r.reason for r in lost} == {Reason.NOT_IMPORTED}
     assert [r.detail[:9].split()[0] for r in lost] == ["a.json", "b.json", "c.parquet"]
     assert not any(str(tmp_path) in r.detail for r in lost)
-
-
-def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
-    """As a folder, and as a file in it."""
-    drawn(tmp_path, TREE, [INSTRUCTION])
-    paths = [str(tmp_path), str(tmp_path / "0.json")]
-    (seed,) = tree_seeds(paths, SEEN, "rewritten")
-    assert isinstance(seed, Seed)
 
 
 def observed(content: str) -> JsonObject:
