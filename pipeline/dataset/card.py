@@ -19,8 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from toolloom.pipeline.dataset.configs import CONFIGS
 from toolloom.pipeline.dataset.figures import LEVELS, added, instructions_of, ranked, worlds_told
 from toolloom.pipeline.dataset.run_report import API_BANK, KINDS, Counts
-from toolloom.pipeline.render.markdown import cell, table
-from toolloom.pipeline.render.section import counted, dollars, percent
+from toolloom.pipeline.render.section import cell, counted, dollars, percent, table
 from toolloom.schemas import JsonObject, Metric
 
 SIZES = (

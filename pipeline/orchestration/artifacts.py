@@ -16,7 +16,7 @@ from prefect.logging import get_run_logger
 
 from toolloom.llm.messages import LOG, note
 from toolloom.pipeline.pages.sections import summary_sections
-from toolloom.pipeline.render.markdown import cell, markdown
+from toolloom.pipeline.render.section import cell, markdown
 from toolloom.pipeline.run import Made
 from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.secrets import SECRETS

@@ -1,8 +1,8 @@
 """How anything is shown: a Section as text on a terminal, as Markdown, or as HTML.
 
 Subjects give Sections (title, table, note, list, bars); this room draws them and knows no subject.
-`terminal.py` draws with rich, and nothing that a terminal obeys gets through. `markdown.py` makes
-tables for cards and for Prefect's pages; `html.py` has one template and one style for report and
+`terminal.py` draws with rich, and nothing that a terminal obeys gets through. `section.py` makes
+Markdown for cards and for Prefect's pages; `html.py` has one template and one style for report and
 notebook, and escapes all text. `visible` is the one way in which text of others is made harmless:
 what cannot be seen, or what a terminal would obey, is written out.
 

@@ -1,4 +1,5 @@
-"""What is shown, whoever shows it: subjects give `Section`s; terminal, Markdown and HTML draw them.
+"""What is shown, whoever shows it: subjects give `Section`s; terminal and HTML draw them, Markdown
+is made here.
 
 Cells are data, whatever models or documents wrote into them: the renderers make them harmless.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -140,3 +141,35 @@ def first_lines(lines: Sequence[str], where: str = "", most: int = FIRST) -> lis
     """The first of many lines, and how many more there are. `where`: which file has all."""
     more = [f"… and {len(lines) - most:,} more{where}"] if len(lines) > most else []
     return [*lines[:most], *more]
+
+
+def markdown(sections: Iterable[Section]) -> str:
+    """Sections as Markdown with empty lines between; a title is a heading of the second level."""
+    parts: list[str] = []
+    for section in sections:
+        rows = [*section.rows, *([section.total] if section.total else [])]
+        head = section.head or [""] * len(rows[0]) if rows else ()
+        parts += [
+            f"## {cell(section.title)}" if section.title else "",
+            table(head, (map(shown, row) for row in rows)),
+            "\n".join(map(cell, section.note.splitlines())),
+            "\n".join(f"- {cell(item)}" for item in section.items),
+        ]
+    return "\n\n".join(filter(None, parts))
+
+
+def table(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
+    """A Markdown table; empty without rows. Cells are data and cannot break out of it."""
+    names = list(head)
+    lines = [names, ["---"] * len(names), *rows]
+    if len(lines) == 2:
+        return ""
+    return "\n".join("| " + " | ".join(cell(v) for v in line) + " |" for line in lines)
+
+
+def cell(value: Any) -> str:
+    """One line of Markdown without HTML, links, table bars, or what a terminal obeys."""
+    text = visible(" ".join(str(value).split()))
+    for character in "\\|<>[]":
+        text = text.replace(character, f"\\{character}")
+    return text
