@@ -109,8 +109,8 @@ def place(name: str) -> Path:
     path = Path(name).expanduser()
     if path.is_file():
         return path
-    advice = near(name, shipped()) or f"; those that ship are {', '.join(shipped())}"
-    raise RecipeError(f"worlds.use: {name!r} is neither a world that ships nor a file{advice}.")
+    hint = near(name, shipped())
+    raise RecipeError(f"worlds.use: {name!r} is neither a world that ships nor a file{hint}.")
 
 
 def world_of(name: str) -> World:
@@ -323,8 +323,7 @@ def found(
     )
     rows = []
     for name, spec in machine.world["operations"].items():
-        errors = {code: count for (op, code), count in result.errors.items() if op == name}
-        declared = [f"{code} {errors.get(code, 0)}" for code in spec["errors"]]
+        declared = [f"{code} {result.errors[name, code]}" for code in spec["errors"]]
         rows.append((name, called[name], result.successes[name], ", ".join(declared) or "–"))
     missed = ", ".join(unmet(machine, scripts))
     sections = [

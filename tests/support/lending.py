@@ -9,9 +9,8 @@ from typing import Any
 from support import toys
 from toolloom.agents import query
 from toolloom.agents.ask import Job
-from toolloom.llm import FakeServer, Gateway
+from toolloom.llm import Gateway
 from toolloom.pipeline.checks.world.interpreter import Machine
-from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.worlds.library import apis_of, world_of
 from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
 from toolloom.pipeline.worlds.sampler import draw_world_needs
@@ -79,15 +78,3 @@ async def played(
             assert isinstance(dialogue, Dialogue)
             dialogues.append(dialogue)
     return dialogues
-
-
-def worded(folder: Path) -> None:
-    """A version whose dialogues a model worded for tasks of the library, with rows of templates."""
-    with (server := FakeServer()).serve_in_thread():
-        told = {
-            "model": {"base_url": server.base_url, "model": "large"},
-            "worlds": {"words": "model", "rows": 8, "per_script": 5},
-            "tester": {"votes": 0},
-            "expand": {"rows": 6},
-        }
-        run_recipe(recipe(name="worded", **told), folder)
