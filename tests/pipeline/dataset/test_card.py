@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from support import toys
 from support.finished_runs import finished_run
 
 from toolloom.pipeline.dataset.card import cell, table
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.run import make_dataset
-from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.files import read_objects
 from toolloom.schemas import Reason, Usage
 
 
@@ -38,36 +33,15 @@ def card_of(tmp_path: Path, use: Usage, **changes: Any) -> str:
 
 
 def test_the_card_tells_what_an_accepted_row_cost(tmp_path: Path) -> None:
-    """All that was asked, for the rows that came of it; and how much the endpoint had cached."""
+    """All that was asked, for the rows that came of it; how much the endpoint had cached; and which
+    model has no price."""
     tokens = {"prompt_tokens": 8000, "cached_tokens": 2000, "completion_tokens": 100}
     use = Usage(requests=9, **tokens, cost=0.0123)
     card = card_of(tmp_path, use, model=MODEL, prices={"m": {"prompt": 1}})
     assert "sent 8,000 tokens, 25 % of them cached by the endpoint, and wrote 100." in card
     assert "cost $0.0123: $0.0123 for each accepted dialogue (API-Bank's agents: $0.1)" in card
     assert "| tested | tester | 1 | 1 | 9 | 8000 | 25 % | 100 | $0.0123 |" in card
-
-
-def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
-    """A cost that lacks a model says so."""
     prices = {"judge": {"prompt": 1}}
     changes = {"agents": {"query": {"model": "judge"}}, "prices": prices, "model": MODEL}
-    assert "cost $0.500, without m:" in card_of(tmp_path, Usage(requests=1, cost=0.5), **changes)
-
-
-@pytest.mark.parametrize("action", ["drop", "flag"])
-async def test_overlaps_with_benchmarks_are_on_the_card(tmp_path: Path, action: str) -> None:
-    """The matching pairs are in a file of their own, and the first of them on the card."""
-    benchmark = tmp_path / "bench.jsonl"
-    benchmark.write_text(json.dumps({"question": "what is the weather in ZÜRICH (4)"}) + "\n")
-    plan = {"against": [str(benchmark)], "contaminated": action}
-    decontaminated = next(stage for stage in STAGES if stage.name == "decontaminated")
-    made = await make_dataset(
-        toys.recipe(curation=plan), outputs=tmp_path, stages=(*toys.STAGES, decontaminated)
-    )
-    assert made.published
-    version = made.published
-    [pair] = read_objects(version.path / "contamination.jsonl")
-    assert (pair["id"], pair["dropped"]) == ("q4", action == "drop")
-    assert version.manifest["contamination"]["examples"] == [pair]
-    assert "| q4 | " in (version.path / "README.md").read_text()
-    assert len(list(version.samples())) == (16 if action == "drop" else 17)
+    lacking = card_of(tmp_path / "lacking", Usage(requests=1, cost=0.5), **changes)
+    assert "cost $0.500, without m:" in lacking

@@ -24,8 +24,6 @@ from toolloom.schemas import (
     JsonObject,
     RecipeError,
     Sample,
-    Scenario,
-    Seed,
     Split,
     Tags,
 )
@@ -83,27 +81,30 @@ def test_a_seed_is_the_first_request_and_the_calls_that_served_it() -> None:
     assert [api.id for api in seed.pool] == [toys.api().id, toys.api(name="forecast").id]
 
 
-def test_a_request_that_the_assistant_asks_back_about_is_no_seed() -> None:
-    """What it needs is said later, so that its first turn is not the full request."""
-    row, name = sample(), toys.api().function
-    asks = {"role": "assistant", "content": "For how many days?"}
-    for before in ([], [call(name, 1, {}), result(1)]):
-        rest = [call(name, 2, {"days": 2}), result(2)]
-        row["dialogue"]["messages"] = [user("Rain?"), *before, asks, user("Two."), *rest]
-        assert seed_of(row, Split.TRAIN) is None
+ASKS = {"role": "assistant", "content": "For how many days?"}
+SAYS_NO = {"role": "assistant", "content": "No."}
 
 
-def test_small_models_are_refused_as_rewriters() -> None:
-    """Before anything is asked: what they word names nothing that was asked for."""
-    check_seeds(toys.recipe(rewrite={}, model={"base_url": "http://127.0.0.1:9/v1", "model": "m"}))
-    with pytest.raises(RecipeError, match="small model.*--recipe"):
-        check_seeds(toys.recipe(rewrite={}, model={"base_url": "local"}))
-
-
-def test_what_calls_nothing_is_no_seed(tmp_path: Path) -> None:
-    """Where no API fits there is no path, so there is nothing that a level could name."""
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [user("Rain?"), ASKS, user("Two."), call("weather_current", 2, {"days": 2}), result(2)],
+        [
+            *(user("Rain?"), call("weather_current", 1, {}), result(1), ASKS, user("Two.")),
+            *(call("weather_current", 2, {"days": 2}), result(2)),
+        ],
+        [user("Sing for me."), SAYS_NO],
+        *(
+            [user("Rain?"), call("weather_current", 1, {}), {**result(1), "content": broken}]
+            for broken in ("", "{", "[]", "null")
+        ),
+    ],
+)
+def test_what_is_no_seed(messages: list[JsonObject], tmp_path: Path) -> None:
+    """A request that the assistant asks back about, one that calls nothing, and one whose results
+    are no envelopes; the samples around it are seeds."""
     row = sample()
-    row["dialogue"]["messages"] = [user("Sing for me."), {"role": "assistant", "content": "No."}]
+    row["dialogue"]["messages"] = messages
     assert seed_of(row, Split.TRAIN) is None
     first = curation_rows.row("a", "I'm off. Rain?")
     last = curation_rows.row("b", "I'm back. Snow?")
@@ -111,20 +112,11 @@ def test_what_calls_nothing_is_no_seed(tmp_path: Path) -> None:
     assert [seed.id for seed in seeds] == ["a", "b"]
 
 
-def test_broken_observations_are_no_success() -> None:
-    """A result that is no envelope tells nothing."""
-    row = sample(scenario=Scenario.SINGLE)
-    for content in ("", "{", "[]", "null"):
-        broken = {**result(1), "content": content}
-        row["dialogue"]["messages"] = [user("Rain?"), call(toys.api().function, 1, {}), broken]
-        assert seed_of(row, Split.TRAIN) is None
-
-
-def test_a_seed_is_in_the_split_of_its_sample(tmp_path: Path) -> None:
-    """The calls decide, as for the sample."""
-    row = curation_rows.in_split(Split.TEST_INSTRUCTION, "a", "I'm off. Rain?")
-    (seed,) = feed_seeds(sifting(tmp_path, [row], splits=curation_rows.SPLITS))
-    assert isinstance(seed, Seed) and seed.split is Split.TEST_INSTRUCTION
+def test_small_models_are_refused_as_rewriters() -> None:
+    """Before anything is asked: what they word names nothing that was asked for."""
+    check_seeds(toys.recipe(rewrite={}, model={"base_url": "http://127.0.0.1:9/v1", "model": "m"}))
+    with pytest.raises(RecipeError, match="small model.*--recipe"):
+        check_seeds(toys.recipe(rewrite={}, model={"base_url": "local"}))
 
 
 def test_a_seed_can_be_made_of_its_instructions() -> None:
@@ -149,21 +141,6 @@ def answer(row: Any) -> str:
     return row["messages"][-1]["content"]
 
 
-def test_an_instruction_makes_a_row_of_each_task() -> None:
-    """Tags are told from the instruction alone, the path from instruction and tags."""
-    given_ = an_instruction()
-    tags, path = planning.planning_rows(given_)
-    assert [tags["id"], path["id"]] == [f"{given_['id']}-tags", f"{given_['id']}-path"]
-    assert [tags["task"], path["task"]] == [planning.TAGS, planning.PATH]
-    for row in (tags, path):
-        assert [m["role"] for m in row["messages"]] == ["system", "user", "assistant"]
-        assert row["level"] == "tool"
-    assert tags["messages"][1]["content"] == given_["text"]
-    shown = path["messages"][1]["content"]
-    assert given_["text"] in shown and shown.endswith(answer(tags))
-    assert answer(path) == 'Path: ["weather_current", "Finish"]'
-
-
 def test_coarse_levels_are_kept_for_a_share() -> None:
     """The paper trains on half of the statement and category rows; the others stay whole."""
     trained = planning.is_trained
@@ -173,15 +150,11 @@ def test_coarse_levels_are_kept_for_a_share() -> None:
         assert 160 < kept < 240 if coarse else kept == 400
     assert not trained(an_instruction("statement"), 0.0)
     assert trained(an_instruction("statement"), 1.0)
-
-
-def test_a_larger_share_keeps_the_rows_of_a_smaller_one() -> None:
-    """The id decides, and nothing else."""
-    kept = [
-        {n for n in range(100) if planning.is_trained(an_instruction("category", n), share)}
+    few, more = (
+        {n for n in range(100) if trained(an_instruction("category", n), share)}
         for share in (0.2, 0.6)
-    ]
-    assert kept[0] < kept[1]
+    )
+    assert few < more  # the id decides, and nothing else
 
 
 @given(NAMES, st.data())

@@ -11,22 +11,20 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 from support import finished_runs, toys
-from support.finished_runs import GROWN, REWRITE, finished_run, more, published
-from support.tampered import rows_of as stored
+from support.finished_runs import REWRITE, finished_run, more, published
 
-from toolloom.pipeline.dataset.configs import SFT
+from toolloom.pipeline.dataset.configs import CONFIGS, SFT
 from toolloom.pipeline.dataset.figures import (
     BEFORE_QUERIES,
     split_of_rejected,
 )
-from toolloom.pipeline.dataset.planning import is_trained, planning_rows
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.store import parquet as tables
+from toolloom.pipeline.store.parquet import Config
 from toolloom.pipeline.store.version import change
 from toolloom.schemas import (
     Extension,
-    Granularity,
     JsonObject,
     PublishError,
     Reason,
@@ -36,6 +34,12 @@ from toolloom.schemas import (
     Split,
     SplitPlan,
 )
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
+def test_columns_are_known_without_datasets(config: Config) -> None:
+    """`types` are those of `schema`, which only `datasets` can tell to the last letter."""
+    assert config.types.equals(config.schema)
 
 
 def load(published: Published, config: str, tmp_path: Path, split: str = "train") -> list[Any]:
@@ -112,13 +116,6 @@ def test_a_version_whose_rows_are_all_left_out_of_sft_loads(tmp_path: Path) -> N
     assert '"sft", split=' not in card
 
 
-def test_a_dataset_without_rejects_has_no_such_config(tmp_path: Path) -> None:
-    """`datasets` cannot load a split without rows, so there is none."""
-    made = published(tmp_path, toys.sample())
-    assert set(made.manifest["configs"]) == {"sft", "samples", "apis"}
-    assert "Nothing." in (made.path / "README.md").read_text()
-
-
 def test_many_rows_make_numbered_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are named as the Hub expects, and load in order."""
     monkeypatch.setattr(tables, "ROWS_IN_FILE", 4)
@@ -131,9 +128,11 @@ def test_many_rows_make_numbered_files(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 async def test_a_run_is_published_once(tmp_path: Path) -> None:
-    """Publishing a run again gives the version there is; another run makes the next one."""
+    """Publishing a run again gives the version there is, also with another concurrency, key or
+    budget; another run makes the next one."""
     for seed, version, fresh in ((0, "1.0.0", True), (1, "1.0.1", True), (0, "1.0.0", False)):
-        recipe = toys.recipe(seed=seed)
+        model = {"concurrency": 9, "key_env": "KEY_9"} if not fresh else {}
+        recipe = toys.recipe(seed=seed, model=model, budget={"max_requests": 100 + 9 * fresh})
         made = await make_dataset(recipe, outputs=tmp_path, stages=toys.STAGES)
         assert made.published
         assert (made.published.path.name, made.published.fresh) == (version, fresh)
@@ -150,16 +149,6 @@ def test_hashes_hold_and_can_be_checked_without_toolloom(tmp_path: Path) -> None
     splits = [split for config in made.manifest["configs"].values() for split in config.values()]
     sums = {name: told["sha256"] for split in splits for name, told in split["files"].items()}
     assert {**sums, **made.manifest["files"]} == hashes
-
-
-async def test_how_a_run_is_done_makes_no_other_version(tmp_path: Path) -> None:
-    """Another concurrency, key or budget goes on with the run, and finds what it published."""
-    for concurrency, fresh in ((2, True), (9, False)):
-        model = {"concurrency": concurrency, "key_env": f"KEY_{concurrency}"}
-        recipe = toys.recipe(model=model, budget={"max_requests": 100 * concurrency})
-        made = await make_dataset(recipe, outputs=tmp_path, stages=toys.STAGES)
-        assert made.published
-        assert (made.published.path.name, made.published.fresh) == ("1.0.0", fresh)
 
 
 def test_a_run_of_nothing_or_half_a_run_is_not_published(tmp_path: Path) -> None:
@@ -192,19 +181,6 @@ def whole(tmp_path: Path, **changes: Any) -> Published:
     return publish(finished_runs.run(tmp_path, toys.recipe(**changes), samples), tmp_path)
 
 
-def test_instructions_come_with_their_training_rows(tmp_path: Path) -> None:
-    """`instructions` has each one, `planning` the rows of those that the share keeps; both load."""
-    recipe, made = toys.recipe(**REWRITE), finished_runs.levels()
-    found = publish(finished_runs.run(tmp_path, recipe, [toys.sample()], (), made), tmp_path)
-    records = [each.model_dump(mode="json") for each in made]
-    wanted = [row for each in records if is_trained(each, 0.5) for row in planning_rows(each)]
-    ids = [json.loads(row["record"])["id"] for row in rows_of(found, "instructions")]
-    assert ids == [each.id for each in made]
-    assert rows_of(found, "planning") == wanted
-    for config, count in (("instructions", 5), ("planning", len(wanted))):
-        assert len(load(found, config, tmp_path)) == count
-
-
 def test_a_version_of_instructions_alone(tmp_path: Path) -> None:
     """ToolBench's queries need no dialogues: the version is published, loads and has a card."""
     made = finished_runs.levels(source="toolbench", licence="Apache-2.0")
@@ -223,31 +199,8 @@ def test_a_run_that_made_nothing_for_a_version_is_not_published(tmp_path: Path) 
         more(tmp_path, whole(tmp_path))
 
 
-def test_added_rows_stand_after_those_of_the_parent(tmp_path: Path) -> None:
-    """Rows added to train make a minor version: the parent's rows first, letter by letter."""
-    before = whole(tmp_path)
-    after = more(tmp_path, before, **GROWN)
-    assert after.label == "toy/1.1.0"
-    for config in ("sft", "samples"):
-        old, new = (stored(version.path, config, "train") for version in (before, after))
-        assert new[: len(old)] == old
-        assert len(new) == len(old) + 3
-    assert after.manifest["extended"]["rows"]["samples"] == {"train": 3}
-    assert after.manifest["splits"]["train"]["runs"] == [*before.manifest["runs"], new_run(after)]
-
-
 def new_run(after: Published) -> str:
     return str(after.manifest["extended"]["run"])
-
-
-def test_instructions_of_two_runs_stand_together(tmp_path: Path) -> None:
-    """A second run adds to the first one's, in rows as in figures."""
-    first = more(tmp_path, whole(tmp_path), instructions=finished_runs.levels())
-    second = more(tmp_path, first, seed=2, instructions=finished_runs.levels("q1"))
-    assert second.label == "toy/1.2.0"
-    assert len(rows_of(second, "instructions")) == 10
-    figures = second.manifest["instructions"]["splits"]["train"]
-    assert figures["levels"] == dict.fromkeys([level.value for level in Granularity], 2)
 
 
 def test_the_same_id_twice_is_an_error(tmp_path: Path) -> None:
@@ -305,13 +258,6 @@ def test_instructions_go_with_the_samples_of_a_split_that_is_made_anew(tmp_path:
     figures = after.manifest["instructions"]["splits"]["train"]
     assert figures["sources"] == {"toolbench": 5}
     assert after.manifest["instructions"]["example"]["sample"] == "b1"
-
-
-def test_rows_of_templates_that_go_are_not_told(tmp_path: Path) -> None:
-    """A split made anew has none of the rows before it."""
-    before = more(tmp_path, whole(tmp_path), rows=finished_runs.expanded())
-    expansions = made_anew(tmp_path, before).manifest["expansion"] or {}
-    assert sum(sum(each["rows"].values()) for each in expansions.values()) == 0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from support import toys
-from support.mined_dataset import HOTELS
 from support.screen import shown
 
 from toolloom.llm import FakeServer
@@ -15,12 +14,10 @@ from toolloom.pipeline.dataset.run_report import (
     Coverage,
     StageCount,
     count,
-    offered,
 )
 from toolloom.pipeline.pages.recipes import recipe_sections, too_small
 from toolloom.pipeline.pages.sections import counts_sections
-from toolloom.pipeline.render.section import dollars
-from toolloom.pipeline.run import run, run_recipe
+from toolloom.pipeline.run import run
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder
 from toolloom.schemas import (
@@ -53,13 +50,6 @@ def test_rejected_rows_are_paid_for_by_accepted_ones() -> None:
     assert "$0.150 for each (API-Bank's agents: $0.1)" in told
     assert "Costs lack my-judge, for which `prices` has no price." in told
     assert counts().cost_of_one is None
-
-
-def test_dollars_keep_three_digits_below_one() -> None:
-    """A row may cost less than a cent."""
-    told = {0: "$0.00", 1234.5: "$1,234.50", 0.1: "$0.100", 0.00123: "$0.00123"}
-    assert {value: dollars(value) for value in told} == told
-    assert dollars(3e-8).startswith("$0.00000003")
 
 
 def test_a_recipe_tells_its_budget() -> None:
@@ -118,12 +108,6 @@ async def test_a_run_tells_what_it_paid(tmp_path: Path) -> None:
     assert (again.cost, again.counts) == (0, first.counts)
 
 
-def test_toys_are_free(tmp_path: Path) -> None:
-    """What asks no endpoint has no price to lack."""
-    made = run_recipe(toys.recipe(), tmp_path, stages=toys.STAGES)
-    assert (made.summary.counts.priced, made.summary.counts.unpriced) == (False, ())
-
-
 # -- What of a pool is covered, by dialogues and by templates ----------------------------------------
 
 
@@ -162,11 +146,3 @@ def test_coverage_is_counted_from_the_files(tmp_path: Path) -> None:
     )
     old = counted.model_dump(mode="json", exclude={"coverage"})
     assert Counts.model_validate(old).coverage is None  # of older versions
-
-
-def test_only_apis_of_wanted_splits_are_offered() -> None:
-    """A held-out API cannot be called in the splits that get rows."""
-    apis = [HOTELS.model_dump(mode="json")]
-    unseen = {**toys.ALL_IN_TRAIN, "unseen": ["travel"]}
-    assert list(offered(toys.recipe(expand={}), apis)) == [HOTELS.id]
-    assert not list(offered(toys.recipe(expand={}, splits=unseen), apis))

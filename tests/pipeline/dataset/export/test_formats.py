@@ -3,7 +3,6 @@ formats held against docs/exports.md."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import types
@@ -13,36 +12,30 @@ from typing import Any
 
 import pandas
 import pytest
+from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+from pydantic import TypeAdapter
 from support.shop import Shop, changed, with_arguments
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.checks.text.call_text import parse
 from toolloom.pipeline.dataset.exporting import FORMATS, export, format_named
-from toolloom.pipeline.formats.api_bank import api_bank
-from toolloom.pipeline.formats.base import NotRepresentable, number_of
-from toolloom.pipeline.formats.chat import trl
+from toolloom.pipeline.formats.base import number_of
+from toolloom.pipeline.formats.chat import openai
 from toolloom.pipeline.formats.preferences import DEFECTS, Turn, _dialogue, trl_dpo
-from toolloom.pipeline.formats.toolbench import toolllama
 from toolloom.pipeline.store.parquet import read_rows
 from toolloom.schemas import Sample
 
-SYSTEM = "You call APIs. The present moment is Monday 2026-03-02 09:30."
 
-
-@pytest.mark.parametrize(
-    ("writes", "kind", "why"),
-    [
-        ((toolllama,), "clarification", "asks before it calls"),
-        ((trl_dpo,), "irrelevance", "nothing is called"),
-    ],
-)
-def test_what_a_form_has_no_place_for_is_left_out(
-    writes: tuple[Any, ...], kind: str, why: str, samples: dict[str, Sample]
-) -> None:
-    """With its reason: more than one round of calls, a question back, or no call to spoil."""
-    for write in writes:
-        with pytest.raises(NotRepresentable, match=why):
-            write(samples[kind], "object")
+def test_openai_rows_fit_the_types_of_its_package(samples: dict[str, Sample]) -> None:
+    """Every message and tool validates as the SDK's own parameter."""
+    message = TypeAdapter(ChatCompletionMessageParam)
+    tool = TypeAdapter(ChatCompletionToolParam)
+    for sample in samples.values():
+        ((_, row),) = openai(sample, "string").rows
+        for one in row["messages"]:
+            message.validate_python(one)
+        for one in row["tools"]:
+            tool.validate_python(one)
+        assert row["parallel_tool_calls"] is (sample.id.endswith("2"))
 
 
 @pytest.mark.parametrize("seed", ["7", "1700000000", str(2**63)])
@@ -54,41 +47,7 @@ def test_samples_have_numbers_of_their_own(seed: str, samples: dict[str, Sample]
     assert max(numbers) < 10**15
 
 
-def test_api_bank_has_a_row_for_each_request_and_reply(samples: dict[str, Sample]) -> None:
-    """API-Bank's three fields; requests before stand with their results behind an arrow."""
-    first, second, third = [row for _, row in api_bank(samples["recovery"], "object").rows]
-    asked = "User: What is the weather in Zürich?\n"
-    described, _, rest = first["input"].partition(asked)
-    assert [json.loads(line)["name"] for line in described.splitlines()] == [
-        *("current_weather", "find_trains")
-    ]
-    request = "API-Request: [current_weather(city='Zürich')]"
-    assert (rest, first["output"]) == ("Generate API Request: ", request)
-    failed = f'{request}->{{"error": "503 Service Unavailable"}}\n'
-    assert second == {**first, "input": f"{described}{asked}{failed}Generate API Request: "}
-    worked = f'{request}->{{"degrees": 7}}\n'
-    assert third["input"] == f"{described}{asked}{failed}{worked}Generate AI Response: "
-    assert third["output"] == "AI: It is 7 degrees in Zürich."
-
-
-def test_api_bank_requests_parse_back(samples: dict[str, Sample]) -> None:
-    """What is written reads back as the calls of the dialogue."""
-    for sample in samples.values():
-        made = [row["output"] for _, row in api_bank(sample, "object").rows]
-        read = [call for text in made if "API-Request" in text for call in parse(text)]
-        assert read == [call.function for _, call in sample.dialogue.calls()]
-
-
 KINDS = ["single", "parallel", "clarification", "recovery", "search", "multi_turn"]
-
-
-def test_a_pair_is_a_call_and_the_same_turn_spoilt(samples: dict[str, Sample]) -> None:
-    """With the defect that was planted, and what the checks call it."""
-    ((_, row),) = trl_dpo(samples["single"], "object").rows
-    (whole,) = [row for _, row in trl(samples["single"], "object").rows]
-    assert row["prompt"] + row["chosen"] == whole["messages"][:3]
-    assert row["rejected"] == [{"role": "assistant", "content": "It is 7 degrees in Zürich."}]
-    assert (row["defect"], row["reason"]) == ("no_call", "no_api_call")
 
 
 @pytest.mark.parametrize("kind", KINDS)

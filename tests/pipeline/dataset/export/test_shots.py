@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,19 +43,6 @@ def row(sample: Sample) -> JsonObject:
 # -- Few-shot --------------------------------------------------------------------------------------
 
 
-def test_a_row_is_a_prompt_a_goal_and_its_calls(samples: Samples) -> None:
-    """The moment stands with the goal; the answer is nothing but calls."""
-    system, user, assistant = row(samples["single"])["messages"]
-    assert user["content"] == (
-        "Now: Monday 2026-03-02 09:30\nGoal: What is the weather in Zürich?\nActions:"
-    )
-    assert assistant == {"role": "assistant", "content": "[current_weather(city='Zürich')]"}
-    head, _, documents = system["content"].partition("\nAPI functions:\n")
-    names = [json.loads(line)["name"] for line in documents.splitlines()]
-    assert names == ["current_weather", "find_trains"]
-    assert "nothing else" in head and "Demonstrations:\n" not in system["content"]
-
-
 ZURICH = "[current_weather(city='Zürich')]"
 BOTH = "[current_weather(city='Zürich'), current_weather(city='Oslo')]"
 
@@ -67,14 +53,6 @@ def test_the_answer_holds_what_the_first_request_needs(samples: Samples) -> None
     wanted |= {"parallel": BOTH, "irrelevance": "[]"}
     told = {kind: row(samples[kind])["messages"][2]["content"] for kind in wanted}
     assert told == wanted
-
-
-def test_found_apis_are_the_documents_of_a_search(samples: Samples) -> None:
-    """Only what API Search returned is described."""
-    system = row(samples["search"])["messages"][0]["content"]
-    assert '"current_weather"' in system
-    assert "find_trains" not in system and "api_search" not in system
-    assert "the search for APIs" in few_shot(samples["search"], "object").lost
 
 
 def test_requests_that_one_list_of_calls_does_not_serve_are_left_out(samples: Samples) -> None:
@@ -94,13 +72,6 @@ def test_words_that_look_like_a_goal_s_lines_are_left_out(words: str, samples: S
     """Data opens no goal, and no goal is empty."""
     with pytest.raises(NotRepresentable):
         few_shot(renamed(samples["single"], "s-1", said=words), "object")
-
-
-def test_goals_may_have_lines(samples: Samples) -> None:
-    """A line that begins as no mark does is part of the goal."""
-    words = "Hello.\n\nActions speak. Demonstrations:\nWeather in Zürich?"
-    made = row(renamed(samples["single"], "s-1", said=words))
-    assert words in made["messages"][1]["content"]
 
 
 def test_the_most_similar_demonstrations_of_train_are_shown(
@@ -167,23 +138,6 @@ def pool(samples: Samples, **weather: Any) -> tuple[Api, ...]:
     return first.model_copy(update=weather), *others
 
 
-def test_documents_come_first_then_goals_with_their_calls(samples: Samples) -> None:
-    """Nothing stands between them, and the label is true for calls alone."""
-    (row,) = woven(many(samples["single"], ["a-1", "a-2"]))
-    assert row["ids"] == ["a-1", "a-2"]
-    assert row["apis"] == ["weather/station/current", "travel/rail/trains"]
-    assert [segment["label"] for segment in row["segments"]] == [False, True, False, True]
-    documents, _, goals = text(row).partition("\n\n")
-    head, *described = documents.split("\n")
-    assert head == "API functions:"
-    assert [json.loads(line)["name"] for line in described] == ["current_weather", "find_trains"]
-    assert goals == "".join(
-        f"Now: Monday 2026-03-02 09:30\nGoal: What is the weather in City {i}?\n"
-        f"Actions: [current_weather(city='City {i}')]\n"
-        for i in range(2)
-    )
-
-
 def test_each_sample_is_in_one_row_and_no_row_is_too_long(samples: Samples, tmp_path: Path) -> None:
     """Rows are whole, of one split, and of one category."""
     ids = [f"train-7-{number:06d}" for number in range(200)]
@@ -206,13 +160,6 @@ def test_rows_of_one_template_are_spread(samples: Samples) -> None:
         assert len({i.partition("-x")[0] for i in row["ids"]}) == len(row["ids"]) == 4
     crowded = woven(many(samples["single"], [f"t-0-x{row:06d}" for row in range(100)]))
     assert OF_CATEGORY <= len(crowded) < 25
-
-
-def test_categories_stay_apart(samples: Samples) -> None:
-    """What is called decides, not what is on offer beside it."""
-    other = changed(samples["parallel"], pool=pool(samples, category="climate"))
-    first = [row["apis"][0] for row in woven([samples["single"], other])]
-    assert first == ["weather/station/current", "climate/station/current"]
 
 
 def test_no_row_has_the_api_that_a_goal_lacks(samples: Samples) -> None:
