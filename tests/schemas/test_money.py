@@ -30,14 +30,11 @@ def recipe(**fields: Any) -> Recipe:
 def test_a_price_counts_cached_tokens_and_batches(
     price: dict[str, float], batch: bool, dollars: float
 ) -> None:
-    """Cached tokens are among those sent; what has no price of its own has the nearest one."""
+    """Cached tokens are among those sent; what has no price of its own has the nearest one. An
+    endpoint that miscounts does not make a cost negative."""
     made = Price(prompt=2, completion=8, **price)
     assert made.cost(1_000_000, 500_000, 400_000, batch=batch) == pytest.approx(dollars)
-
-
-def test_more_cached_than_sent_costs_no_less_than_nothing() -> None:
-    """An endpoint that miscounts does not make a cost negative."""
-    assert Price(prompt=2, cached=0).cost(10, 0, 99) == 0
+    assert made.cost(10, 0, 99, batch=batch) >= 0
 
 
 def test_prices_come_from_the_recipe_or_a_file(tmp_path: Path) -> None:
@@ -46,30 +43,22 @@ def test_prices_come_from_the_recipe_or_a_file(tmp_path: Path) -> None:
     named = recipe(prices=str(tmp_path / "prices.yaml"))
     assert named == recipe(prices=PRICES)
     assert named.prices["m"].completion == 8
-    with pytest.raises(RecipeError, match="cannot be read .embedded null byte"):
-        recipe(prices="\0")
     example = recipe(prices=str(ROOT / "recipes" / "examples" / "prices.yaml"))
     assert example.prices["example-large"].cost(0, 1_000_000, batch=True) == 4
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("m: [", "is not valid YAML"),
-        ("m: {prompt: x}", "prices.m.prompt: Input should be a valid number"),
-        (None, "prices.yaml: cannot be read"),
-    ],
-)
-def test_a_file_of_prices_that_is_none_is_told(
-    tmp_path: Path, text: str | None, message: str
-) -> None:
+def test_a_file_of_prices_that_is_none_is_told(tmp_path: Path) -> None:
     """The message names the file or the field."""
     path = tmp_path / "prices.yaml"
-    if text is not None:
+    for name, text, message in (
+        (path, "m: [", "is not valid YAML"),
+        (path, "m: {prompt: x}", r"prices\.m\.prompt: Input should be a valid number"),
+        ("none.yaml", "", r"none\.yaml: cannot be read"),
+        ("\0", "", "cannot be read .embedded null byte"),
+    ):
         path.write_text(text)
-    with pytest.raises(RecipeError) as caught:
-        recipe(prices=str(path))
-    assert message in str(caught.value)
+        with pytest.raises(RecipeError, match=message):
+            recipe(prices=str(name))
 
 
 def test_a_limit_in_dollars_needs_prices() -> None:

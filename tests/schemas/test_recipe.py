@@ -6,13 +6,28 @@ from typing import Any
 
 import pytest
 
-from toolloom.schemas import RecipeError, load_recipe, overridden, parse_recipe
+from toolloom.schemas import (
+    Recipe,
+    RecipeError,
+    Scenario,
+    WorldPlan,
+    load_recipe,
+    overridden,
+    parse_recipe,
+)
+
+
+def recipe(**fields: Any) -> Recipe:
+    return parse_recipe({"name": "toy", **fields}, "toy.yaml")
 
 
 def problem(**fields: Any) -> str:
     with pytest.raises(RecipeError) as caught:
-        parse_recipe({"name": "toy", **fields}, "toy.yaml")
+        recipe(**fields)
     return str(caught.value)
+
+
+SHOP = {"worlds": ["shop"]}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +54,20 @@ def problem(**fields: Any) -> str:
             {"model": {"base_url": "localhost:8000"}},
             "must be `local`, `scripted`, or begin with http://",
         ),
+        ({"model": "none"}, "it wants a list of `worlds`"),
+        ({"model": "none", **SHOP, "apis": {"domains": 1}}, "wants `apis.domains: 0`"),
+        (
+            {"model": "none", **SHOP, "apis": {"sources": [{"path": "a.py"}]}},
+            "it wants no `apis.sources`",
+        ),
+        ({"model": "none", **SHOP, "rewrite": {}}, "it wants no `rewrite`"),
+        ({"apis": {"domains": 0}}, "neither `apis.sources` nor `worlds`"),
+        ({"worlds": {"rows": 3}}, "`worlds.use` names no world"),
+        ({"worlds": ["shop", "shop"]}, "`use` names shop twice"),
+        ({"worlds": {"use": ["shop"], "calls": [3, 1]}}, "`calls` must be the least and the most"),
+        ({"worlds": {"use": ["shop"], "turns": [3, 1]}}, "`turns` must be the least and the most"),
+        ({"worlds": {"use": ["shop"], "scenarios": ["refusl"]}}, "worlds.scenarios.0: Input"),
+        ({"worlds": 3}, "worlds.use: Input should be a valid tuple"),
     ],
 )
 def test_each_mistake_is_named_with_its_place(fields: dict[str, Any], message: str) -> None:
@@ -50,9 +79,25 @@ def test_each_mistake_is_named_with_its_place(fields: dict[str, Any], message: s
     assert "pydantic" not in said
 
 
-def test_every_mistake_is_told_at_once() -> None:
-    """One line for each."""
-    assert len(problem(agents={"api": {"modle": "x", "candidates": 0}}).splitlines()) == 3
+def test_worlds_are_a_list_or_a_mapping_and_need_no_model() -> None:
+    """A list is `use`; with worlds alone there are no APIs and no model, unless the recipe says so."""
+    long = recipe(worlds={"use": ["shop"], "turns": [2, 4]})
+    assert long.worlds and (long.worlds.use, long.worlds.turns) == (("shop",), (2, 4))
+    bare = recipe(**SHOP)
+    assert bare.worlds == WorldPlan(use=("shop",))
+    assert (bare.apis.domains, bare.model.absent, bare.model.model) == (0, True, "none")
+    both = recipe(**SHOP, apis={"domains": 3}, model={"base_url": "http://a/v1"})
+    assert (both.apis.domains, both.model.absent) == (3, False)
+    assert recipe(**SHOP, model="none") == bare
+    assert bare.run_id != recipe(worlds=["clinic"]).run_id
+
+
+@pytest.mark.parametrize("scenario", [each for each in Scenario if each.of_worlds])
+def test_what_worlds_alone_have_is_not_drawn_elsewhere(scenario: Scenario) -> None:
+    """Weights of queries refuse it, dials of worlds take it."""
+    assert "is drawn in worlds alone" in problem(queries={"scenarios": {scenario.value: 1}})
+    plan = recipe(worlds={"use": ["shop"], "scenarios": [scenario.value]}).worlds
+    assert plan and plan.scenarios == (scenario,)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +107,7 @@ def test_every_mistake_is_told_at_once() -> None:
         ("name: toy\nseed: 2026-13-01", "line 2: seed: Input should be a valid integer"),
         ("name: " + "[" * 3000, "line 1: nested too deeply"),
         ("- name", "a recipe is a mapping of fields"),
-        ("", "a recipe is a mapping of fields"),
+        ("openapi: 3.1.0\npaths: {}", r"is an OpenAPI document.*path: toy\.yaml.*apis import"),
     ],
 )
 def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -77,10 +122,9 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, text: str, message: s
 
 def test_an_address_is_told_without_its_password() -> None:
     """What is wrong with an address is told without the login in it."""
-    with pytest.raises(RecipeError) as error:
-        parse_recipe({"name": "toy", "model": {"base_url": "ftp://me:open-sesame@host/v1"}}, "x")
-    assert "ftp://host/v1" in str(error.value)
-    assert "open-sesame" not in str(error.value)
+    told = problem(model={"base_url": "ftp://me:open-sesame@host/v1"})
+    assert "ftp://host/v1" in told
+    assert "open-sesame" not in told
 
 
 FILE = """
@@ -143,13 +187,13 @@ def test_a_mistake_in_the_overrides_is_told_to_be_theirs(
 
 def test_overrides_are_a_mapping(tmp_path: Path) -> None:
     """And a recipe that is none, or not there, is told as without them."""
-    for recipe, over, message in (
+    for given, over, message in (
         ({"name": "toy"}, ["seed"], "overrides: are a mapping"),
         (["toy"], {"seed": 1}, "the parameter `recipe`: a recipe is a mapping"),
         (str(tmp_path / "none.yaml"), {}, "none.yaml: cannot be read"),
     ):
         with pytest.raises(RecipeError, match=message):
-            overridden(recipe, over)  # type: ignore[arg-type]
+            overridden(given, over)  # type: ignore[arg-type]
 
 
 def test_a_file_without_prices_is_not_shown(tmp_path: Path) -> None:
@@ -157,9 +201,9 @@ def test_a_file_without_prices_is_not_shown(tmp_path: Path) -> None:
     value is shown by its beginning."""
     path = tmp_path / "keys.txt"
     path.write_text("open-sesame")
-    for recipe, over in (({}, {"prices": str(path)}), ({"prices": str(path)}, {"prices": {}})):
+    for fields, over in (({}, {"prices": str(path)}), ({"prices": str(path)}, {"prices": {}})):
         with pytest.raises(RecipeError, match="holds no prices") as caught:
-            overridden({"name": "toy", **recipe}, over)
+            overridden({"name": "toy", **fields}, over)
         assert "open-sesame" not in str(caught.value)
     assert len(problem(shard_size="x" * 10_000)) < 300
 
@@ -174,14 +218,6 @@ def test_mistakes_are_told_by_their_lines(tmp_path: Path) -> None:
     assert lines == ["line 2", "line 4", "line 5"]
     path.write_text("name: toy\nseed: 1\nseed: 2\n")
     with pytest.raises(RecipeError, match="line 3: seed stands twice"):
-        load_recipe(path)
-
-
-def test_an_openapi_document_is_no_recipe(tmp_path: Path) -> None:
-    """And the message says what to do with one."""
-    path = tmp_path / "shop.yaml"
-    path.write_text("openapi: 3.1.0\ninfo: {title: Shop}\npaths: {}\n")
-    with pytest.raises(RecipeError, match=r"is an OpenAPI document.*path: shop\.yaml.*apis import"):
         load_recipe(path)
 
 
@@ -209,13 +245,13 @@ def test_paths_are_relative_to_the_recipe(tmp_path: Path, monkeypatch: pytest.Mo
     }
     (recipes / "toy.yaml").write_text(json.dumps(fields))
     monkeypatch.chdir(tmp_path)
-    recipe = load_recipe("recipes/toy.yaml")
-    assert [s.path or s.mcp for s in recipe.apis.sources] == [
+    made = load_recipe("recipes/toy.yaml")
+    assert [s.path or s.mcp for s in made.apis.sources] == [
         *("recipes/none.yaml", "recipes/tools", "package.module", "/etc/apis.json"),
         *("python recipes/serve.py --in notes", "https://host/mcp"),
     ]
-    assert recipe.worlds and recipe.worlds.use == ("shop", "recipes/mine.yaml")
-    assert recipe.expand and recipe.expand.templates == ("recipes/tools",)
-    assert recipe.curation.against == ("api-bank", "recipes/holdout.jsonl")
+    assert made.worlds and made.worlds.use == ("shop", "recipes/mine.yaml")
+    assert made.expand and made.expand.templates == ("recipes/tools",)
+    assert made.curation.against == ("api-bank", "recipes/holdout.jsonl")
     monkeypatch.chdir(recipes)
     assert load_recipe("toy.yaml").apis.sources[0].path == "none.yaml"
