@@ -42,7 +42,7 @@ from toolloom.pipeline.orchestration.artifacts import (
     publish_summary,
 )
 from toolloom.pipeline.orchestration.serving import api
-from toolloom.pipeline.store.locks import hold_dataset
+from toolloom.pipeline.store.files import hold_dataset
 from toolloom.pipeline.store.run_folder import Mark
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
 from toolloom.pipeline.store.sync import Synced, is_address, sync, working_folder

@@ -23,8 +23,7 @@ from pydantic import ValidationError
 from toolloom.pipeline.curation.duplicates import compared
 from toolloom.pipeline.dataset.publish import came_to_nothing
 from toolloom.pipeline.stage import Stage, StageInput
-from toolloom.pipeline.store.files import to_line, write_lines
-from toolloom.pipeline.store.locks import hold_dataset
+from toolloom.pipeline.store.files import hold_dataset, to_line, write_lines
 from toolloom.pipeline.store.run_folder import RunFolder, begun_with
 from toolloom.pipeline.store.version import PARTS, Version, check_home, find_version, latest
 from toolloom.schemas import (

@@ -24,8 +24,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.store.files import read_lines, record_line, replacing
-from toolloom.pipeline.store.locks import hold_folder
+from toolloom.pipeline.store.files import hold_folder, read_lines, record_line, replacing
 from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError, first_error
 from toolloom.schemas.api import Renamed
 

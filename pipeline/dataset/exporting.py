@@ -33,8 +33,7 @@ from toolloom.pipeline.formats.chat import axolotl, axolotl_notes, openai, trl, 
 from toolloom.pipeline.formats.preferences import trl_dpo
 from toolloom.pipeline.formats.sharegpt import dataset_info, hermes, llamafactory
 from toolloom.pipeline.formats.toolbench import toolllama
-from toolloom.pipeline.store.files import replacing, to_text
-from toolloom.pipeline.store.locks import LOCK, hold
+from toolloom.pipeline.store.files import LOCK, hold, replacing, to_text
 from toolloom.pipeline.store.parquet import ParquetTable, reads_back
 from toolloom.pipeline.store.version import numbered
 from toolloom.schemas import ExportError, JsonObject, NothingFound, Sample, StoreError

@@ -43,8 +43,7 @@ from toolloom.pipeline.dataset.figures import (
     sha256,
     split_of_rejected,
 )
-from toolloom.pipeline.store.files import explain, read_objects, to_line, write_lines
-from toolloom.pipeline.store.locks import hold_folder
+from toolloom.pipeline.store.files import explain, hold_folder, read_objects, to_line, write_lines
 from toolloom.pipeline.store.parquet import Config, VersionWriter, read_rows
 from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import (

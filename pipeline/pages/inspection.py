@@ -28,8 +28,7 @@ from toolloom import prompts
 from toolloom.pipeline.pages.dialogue import dialogue_html, readable
 from toolloom.pipeline.render.html import notebook_html
 from toolloom.pipeline.render.section import visible
-from toolloom.pipeline.store.files import read_lines, read_records, record_line, write_lines
-from toolloom.pipeline.store.locks import hold
+from toolloom.pipeline.store.files import hold, read_lines, read_records, record_line, write_lines
 from toolloom.pipeline.store.sync import local_outputs
 from toolloom.pipeline.store.version import PARTS, Version, dotted, find_version, numbers
 from toolloom.schemas import JsonObject, NothingFound, Record, ToolloomError, digest

@@ -1,4 +1,10 @@
-"""JSON lines on disk: whole files or none, read one line at a time."""
+"""Files that are whole or not there, JSON lines read one at a time, and what is held alone.
+
+A lock is one of the system on a file, gone with its process:
+
+<outputs>/{runs,pools,datasets}/<name>/.lock   by who writes there; a dataset's for seconds
+<outputs>/datasets/<name>/.held                by who makes its next version, for hours
+"""
 
 from __future__ import annotations
 
@@ -6,8 +12,9 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -16,10 +23,17 @@ from typing import Any, BinaryIO, TypeVar
 import jsonlines
 from pydantic import ValidationError
 
-from toolloom.schemas import JsonObject, Record, StoreError, first_error
+from toolloom.schemas import Busy, JsonObject, Record, StoreError, ToolloomError, first_error
 
 R = TypeVar("R", bound=Record)
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+LOCK, HELD = ".lock", ".held"
+MOMENT = 0.1  # seconds; who only looks whether something is held holds it for less
+UNLOCKABLE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+
+# What the caller holds, so that a command may hold a dataset before it starts a flow that does.
+_MINE: ContextVar[frozenset[Path]] = ContextVar("_MINE", default=frozenset())
 
 
 def explain(path: Path, error: OSError, done: str) -> StoreError:
@@ -164,3 +178,64 @@ def _malformed(path: Path, number: int, why: str) -> StoreError:
         f"Remove the folder {folder} and run the same command again; "
         "answers that are in the cache are not asked again."
     )
+
+
+@contextmanager
+def hold(path: Path, busy: Callable[[], ToolloomError] | None = None) -> Iterator[None]:
+    """Hold a lock file, which is made and stays. Two threads of one process keep apart too.
+
+    Waits for whoever holds it, or raises the error that `busy` makes. Raises StoreError if the
+    file cannot be written or locked.
+    """
+    from filelock import FileLock, Timeout
+
+    # What filelock would fall back on where files cannot be locked outlives its process.
+    lock = FileLock(path, thread_local=False, fallback_to_soft=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=-1 if busy is None else MOMENT)
+    except Timeout as error:
+        assert busy
+        raise busy() from error
+    except OSError as error:
+        done = "locked" if error.errno in UNLOCKABLE else "written"
+        raise explain(path.parent, error, done) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def hold_folder(folder: Path, busy: str | None = None) -> Iterator[None]:
+    """Hold a run, a pool or a dataset while it is written. Waits for another process that holds it,
+    or raises StoreError with the text `busy`."""
+    refuse = None if busy is None else lambda: StoreError(f"{folder}: {busy}")
+    with hold(folder / LOCK, refuse):
+        yield
+
+
+@contextmanager
+def hold_dataset(outputs: Path, name: str) -> Iterator[None]:
+    """Hold a dataset for this process, from the plan of its next version until that is published.
+
+    Who holds it already goes on holding it. Raises Busy at once if another process, or another
+    thread of this one, holds it.
+    """
+    path = (outputs / "datasets" / name / HELD).absolute()
+    if path in _MINE.get():
+        yield
+        return
+
+    def busy() -> Busy:
+        return Busy(
+            f"dataset {name}: another process is working on its next version ({path} is locked). "
+            "Wait for it to end."
+        )
+
+    with hold(path, busy):
+        _MINE.set(_MINE.get() | {path})
+        try:
+            yield
+        finally:
+            _MINE.set(_MINE.get() - {path})

@@ -30,6 +30,7 @@ from pydantic import Field
 from toolloom.pipeline.store.files import (
     Rows,
     WrittenLines,
+    hold_folder,
     read_lines,
     read_objects,
     read_records,
@@ -37,7 +38,6 @@ from toolloom.pipeline.store.files import (
     replacing,
     write_lines,
 )
-from toolloom.pipeline.store.locks import hold_folder
 from toolloom.schemas import (
     Instruction,
     JsonObject,

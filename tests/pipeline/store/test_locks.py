@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from toolloom.pipeline.store.locks import hold_dataset
+from toolloom.pipeline.store.files import hold_dataset
 from toolloom.schemas import Busy
 
 HOLD = """
 import sys
 from pathlib import Path
-from toolloom.pipeline.store.locks import hold_dataset
+from toolloom.pipeline.store.files import hold_dataset
 
 with hold_dataset(Path(sys.argv[1]), "weather"):
     print("held", flush=True)

@@ -11,6 +11,7 @@ from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.stage import planned_stage
 from toolloom.pipeline.store.files import (
+    hold_folder,
     read_objects,
     read_records,
     record_line,
@@ -18,7 +19,6 @@ from toolloom.pipeline.store.files import (
     to_line,
     write_lines,
 )
-from toolloom.pipeline.store.locks import hold_folder
 from toolloom.pipeline.store.run_folder import Mark, RunFolder, StageFolder, find_run
 from toolloom.schemas import Domain, NothingFound, Outcome, Reason, StoreError, Usage
 

@@ -21,7 +21,7 @@ from toolloom.pipeline.dataset.exporting import (
     format_named,
 )
 from toolloom.pipeline.formats.base import ExportFile
-from toolloom.pipeline.store.locks import LOCK, hold
+from toolloom.pipeline.store.files import LOCK, hold
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import ExportError, NothingFound, Sample, StoreError
 
