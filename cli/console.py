@@ -3,7 +3,6 @@ the log: text for people, or one JSON object a line. No line of it holds a secre
 
 from __future__ import annotations
 
-import difflib
 import json
 import logging
 import sys
@@ -35,7 +34,6 @@ def _local(folder: str | Path) -> Path:
 
 NOTHING_ACCEPTED, FOUND, MISTAKE, BUG = 1, 1, 2, 1
 HERE = Path("outputs")
-NAMED = 30  # names that a hint lists
 Level: TypeAlias = Literal["debug", "info", "warning"]
 Outputs = Annotated[
     Path,
@@ -54,13 +52,10 @@ def known(option: str, value: str | None, names: Sequence[str]) -> None:
     """Raises NothingFound that names the nearest, or all, for a value that does not exist."""
     if value is None or value in names:
         return
+    from toolloom.pipeline.store.documents import nearest
     from toolloom.schemas import NothingFound
 
-    near = difflib.get_close_matches(value, names, n=1)
-    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    hint = f"use one of: {', '.join(names[:NAMED])}{more}."
-    if near:
-        hint = f"did you mean `{near[0]}`?"
+    hint = nearest(value, names, "use one of")
     raise NothingFound(f"{option} {value}: there is no such value; {hint}")
 
 
