@@ -135,13 +135,14 @@ def follow_up(plan: Plan, most_calls: int, most_turns: int) -> bool:
 
 
 def clarification(plan: Plan, goal: str, size: TaskSize) -> bool:
-    """A value is withheld without which nobody could go on, and that no result has."""
+    """A value is withheld without which nobody could go on, and that no row of one's own has."""
     want = asked(plan, goal)
     if want is None:
         return False
     name, args = want
     said = {str(value) for made in plan.calls for value in made.arguments.values()}
-    seen = {field for made in plan.calls for s in made.shown for field in s.item}
+    shown = [s for made in plan.calls for s in made.shown if s.entity in plan.lookups.own]
+    seen = {field for s in shown for field in s.item}  # which would stay
     open_ones = [
         argument
         for argument, kind in plan.lookups.kinds(name).items()

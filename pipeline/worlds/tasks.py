@@ -159,7 +159,7 @@ def draw_task(
     wants = [number for number, turn in enumerate(plan.turns) if turn.form == "ask"]
     spans = zip(wants, [*wants[1:], len(plan.turns)], strict=True)
     called = all(any(first <= c.turn < after for c in calls) for first, after in spans)
-    if not called and scenario != "irrelevance":
+    if not called and not (plan.avoided and len(plan.turns) == 1):
         return None  # earlier results answer all that a turn asks for
     for row in plan.rows.values():
         if plan.turns[row.turn].form == "choose":
