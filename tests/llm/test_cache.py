@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,27 +15,6 @@ from support.batches import rows
 
 from toolloom.llm.cache import Cache, Entry, address
 from toolloom.schemas import StoreError, Usage
-
-SCRIPT = """
-import asyncio, itertools, random, sys
-from toolloom.llm.cache import Cache, Entry
-
-async def fill(where, name):
-    cache = Cache(where)
-    keys = [f"{name}{number}" for number in range(300)] + [f"both{number}" for number in range(300)]
-    random.Random(name).shuffle(keys)
-    for start in range(0, 600, 20):
-        await cache.write_all([Entry(key, name) for key in keys[start:start + 20]])
-    await cache.close()
-
-async def tell(where):
-    cache = Cache(where)
-    for number in itertools.count():
-        await cache.write(Entry(str(number), "body"))
-        print(number, flush=True)
-
-asyncio.run(globals()[sys.argv[1]](*sys.argv[2:]))
-"""
 
 
 @asynccontextmanager
@@ -51,24 +30,33 @@ async def opened(cache: Path) -> AsyncIterator[Cache]:
         yield open_
 
 
-async def test_many_responses_are_read_at_once(opened):
-    """Of any number of keys those that have a response get it."""
-    await opened.write_all([Entry(f"key{number}", str(number)) for number in range(0, 1200, 2)])
-    found = await opened.read_all([f"key{number}" for number in range(1200)])
-    assert found == {f"key{number}": str(number) for number in range(0, 1200, 2)}
-    assert await opened.read_all([]) == {}
-    assert await opened.write_all([]) == []
+async def test_what_is_written_is_read(opened):
+    """Of any number of keys those that have a response get it. NUL and halves of characters, which
+    no database takes, are kept as JSON escapes. Work that fails changes nothing."""
+
+    def fail(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM responses")
+        raise LookupError("mine")
+
+    kept = await opened.write(Entry("odd", '{"a": "\ud800 \0 \U0001f600"}'))
+    assert kept == '{"a": "\\ud800 \\u0000 \U0001f600"}'
+    await opened.write_all([Entry(str(number), "body") for number in range(0, 1200, 2)])
+    with pytest.raises(LookupError, match="mine"):
+        await opened.within(fail)
+    found = await opened.read_all(["odd", *map(str, range(1200))])
+    assert found == {"odd": kept, **{str(number): "body" for number in range(0, 1200, 2)}}
 
 
-async def test_one_turn_is_one_transaction(opened):
-    """What is written and read in one turn of the loop takes one transaction, not forty."""
-    told = []
-    opened._connection.set_trace_callback(told.append)
-    writes = [opened.write(Entry(f"key{number}", str(number))) for number in range(20)]
-    reads = [opened.read(f"key{number}") for number in range(20)]
-    bodies = await asyncio.gather(*writes, *reads)
-    assert bodies == [str(number) for number in range(20)] * 2
-    assert told.count("BEGIN IMMEDIATE") == told.count("COMMIT") == 1
+async def test_closing_commits_what_is_under_way(cache):
+    """A cache that is closed at once keeps what was just given to it, also by who no longer waits
+    for it; the next one of the same place has it."""
+    async with cache_at(cache) as opened:
+        writers = [asyncio.create_task(opened.write(Entry(key, "bödy"))) for key in "ab"]
+        await asyncio.sleep(0)
+        writers[0].cancel()
+    assert await writers[1] == "bödy"
+    async with cache_at(cache) as opened:
+        assert await opened.read_all("abc") == {"a": "bödy", "b": "bödy"}
 
 
 async def test_the_first_response_stands(cache):
@@ -100,73 +88,29 @@ async def test_what_a_response_took_is_kept(cache, opened):
     assert [one.key for one in await opened.entries("execution")] == ["c"]
 
 
-async def test_odd_characters_come_back_as_the_same_json(opened):
-    """NUL and halves of characters, which no database takes, are kept as JSON escapes."""
-    body = '{"a": "\ud800 \0 \U0001f600"}'
-    kept = await opened.write(Entry("key", body))
-    assert kept == '{"a": "\\ud800 \\u0000 \U0001f600"}'
-    assert await opened.read("key") == kept
+FILL = """
+import asyncio, sys
+from toolloom.llm.cache import Cache, Entry
+
+async def fill(where, name):
+    cache = Cache(where)
+    for start in range(0, 300, 20):
+        keys = [f"{who}{n}" for n in range(start, start + 20) for who in (name, "both")]
+        await cache.write_all([Entry(key, name) for key in keys])
+    await cache.close()
+
+asyncio.run(fill(*sys.argv[1:]))
+"""
 
 
-async def test_closing_commits_what_is_under_way(cache):
-    """A cache that is closed at once keeps what was just given to it, also by who no longer waits
-    for it; the next one of the same place has it."""
-    async with cache_at(cache) as opened:
-        writers = [asyncio.create_task(opened.write(Entry(key, "bödy"))) for key in "ab"]
-        await asyncio.sleep(0)
-        writers[0].cancel()
-    assert await writers[1] == "bödy"
-    async with cache_at(cache) as opened:
-        assert await opened.read_all("abc") == {"a": "bödy", "b": "bödy"}
-
-
-async def test_work_is_one_transaction(opened):
-    """A function's changes come to be all or not at all, and its error is its caller's."""
-
-    def fail(connection: sqlite3.Connection) -> None:
-        connection.execute("DELETE FROM responses")
-        raise LookupError("mine")
-
-    await opened.write(Entry("key", "body"))
-    with pytest.raises(LookupError, match="mine"):
-        await opened.within(fail)
-    assert await opened.read("key") == "body"
-
-
-async def test_traits_are_kept(opened):
-    """What was learnt first about a model stays."""
-    await opened.learn("http://a", "m", "mode", "text")
-    await opened.learn("http://a", "m", "mode", "json_object")
-    assert await opened.traits("http://a", "m") == {"mode": "text"}
-    assert await opened.traits("http://b", "m") == {}
-
-
-@pytest.mark.slow
-async def test_processes_share_a_cache(cache):
+def test_processes_share_a_cache(cache):
     """Several processes may open a new cache and write to it at once, the same keys too."""
-
-    def write(name: str) -> int:
-        command = [sys.executable, "-c", SCRIPT, "fill", str(cache), name]
-        return subprocess.run(command, check=False).returncode
-
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(write, "ab")) == [0, 0]
+    commands = ([sys.executable, "-c", FILL, cache, name] for name in "ab")
+    started = [subprocess.Popen(command) for command in commands]
+    assert [process.wait() for process in started] == [0, 0]
     kept = {row["key"]: row["body"] for row in rows(cache, "responses")}
     assert len(kept) == 900
     assert kept["a299"] == "a" and kept["b299"] == "b" and kept["both299"] in {"a", "b"}
-
-
-def test_what_was_told_survives_a_kill(cache):
-    """A process that is killed after a write came back has lost nothing of it."""
-    command = [sys.executable, "-c", SCRIPT, "tell", str(cache)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        lines = [process.stdout.readline() for _ in range(50)]
-        process.kill()
-        lines += process.stdout.readlines()
-    keys = {line.strip() for line in lines if line.endswith("\n")}
-    assert len(keys) >= 50
-    assert keys <= {row["key"] for row in rows(cache, "responses")}
 
 
 async def test_a_full_disk_reaches_every_waiter(cache):
@@ -200,23 +144,20 @@ async def test_a_locked_file_is_waited_for(cache):
         other.close()
 
 
-def test_unusable_files_are_named(tmp_path):
-    """A file that is no database is an error that names it."""
-    (tmp_path / "cache.sqlite").write_text("not a database, but long enough to be one" * 100)
-    with pytest.raises(StoreError, match=r"cache\.sqlite.*not a database"):
-        Cache(tmp_path / "cache.sqlite")
-
-
-def test_caches_of_another_kind_are_refused(tmp_path):
-    """Addresses, whose password is not told, and files that other versions made."""
-    with pytest.raises(StoreError, match="name a file's path") as told:
-        Cache("postgresql://me:secret@host/db")
-    assert "secret" not in str(told.value)
-    with sqlite3.connect(tmp_path / "old.sqlite") as old:
+def test_what_is_no_cache_is_named(tmp_path):
+    """Files that are no database, or that other versions made, and addresses, whose password is not
+    told."""
+    (tmp_path / "text.sqlite").write_text("not a database, but long enough to be one" * 100)
+    with contextlib.closing(sqlite3.connect(tmp_path / "old.sqlite")) as old:
         old.execute("CREATE TABLE responses (id INTEGER, key TEXT, run TEXT, body TEXT)")
-    old.close()
-    with pytest.raises(StoreError, match=r"no such column.* is a toolloom cache"):
-        Cache(tmp_path / "old.sqlite")
+    for where, words in (
+        (tmp_path / "text.sqlite", r"text\.sqlite.*not a database"),
+        (tmp_path / "old.sqlite", r"no such column.* is a toolloom cache"),
+        ("postgresql://me:secret@host/db", "name a file's path"),
+    ):
+        with pytest.raises(StoreError, match=words) as told:
+            Cache(where)
+        assert "secret" not in str(told.value)
 
 
 def test_the_address_is_resolved_in_one_place(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import itertools
 import json
 import logging
 
@@ -72,28 +73,33 @@ async def test_equal_texts_in_flight_are_sent_once(gateway, at):
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("ends", [True, False], ids=["the run ends", "somebody asks again"])
-async def test_who_gives_up_loses_no_answer_under_way(cache, at, ends):
-    """An embedding that was sent is kept when its asker gives up: nobody sends it again."""
+@pytest.mark.parametrize("ends", ["the run ends", "somebody asks again", "another text is refused"])
+async def test_answers_under_way_are_kept(cache, at, ends):
+    """An embedding that was sent is kept when its asker gives up, or another text of his is refused:
+    nobody sends it again."""
     go = asyncio.Event()
 
     async def script(body):
+        if "bad" in body["input"]:
+            return ScriptedFailure(400, body="no")
         await go.wait()
         return embed(body)
 
+    texts = [f"text {n}" for n in range(BATCH)]
     async with FakeServer(embeddings=script) as server:
         async with Gateway(cache) as gateway:
-            asking = asyncio.create_task(gateway.embedder(at(server)).embed(TEXTS))
-            await until(lambda: server.received)
+            more = ["bad"] if ends == "another text is refused" else []
+            asking = asyncio.create_task(gateway.embedder(at(server)).embed([*texts, *more]))
+            await until(lambda: server.received == 1 + len(more))
             asking.cancel()
-            texts = [] if ends else TEXTS
-            again = asyncio.create_task(gateway.embedder(at(server)).embed(texts))
+            again = texts if ends == "somebody asks again" else []
+            asked = asyncio.create_task(gateway.embedder(at(server)).embed(again))
             await asyncio.sleep(0.1)
             go.set()
-            await again
+            await asked
         async with Gateway(cache) as gateway:
-            await gateway.embedder(at(server)).embed(TEXTS)
-        assert server.received == 1
+            await gateway.embedder(at(server)).embed(texts)
+        assert server.received == 1 + len(more)
 
 
 async def test_what_is_not_counted_is_booked_at_its_most(cache, at, caplog):
@@ -118,16 +124,6 @@ async def test_what_is_not_counted_is_booked_at_its_most(cache, at, caplog):
     assert ["does not say how many tokens" in record.getMessage() for record in told] == [True]
 
 
-def test_indices_decide_the_order():
-    """Vectors go to the texts their index names; without indices they come in order."""
-    entries = [{"index": 1, "embedding": [1]}, {"index": 0, "embedding": [2]}]
-    vectors, _ = decode_vectors(json.dumps({"data": entries}), 2)
-    assert [v.tolist() for v in vectors] == [[2.0], [1.0]]
-    bare = [{"embedding": [1]}, {"embedding": [2]}]
-    vectors, tokens = decode_vectors(json.dumps({"data": bare, "usage": {"prompt_tokens": 5}}), 2)
-    assert ([v.tolist() for v in vectors], tokens) == ([[1.0], [2.0]], 5)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not installed, reason="needs the `local` extra")
 async def test_the_embedded_model_embeds_beside_its_chat(gateway, plain):
@@ -139,26 +135,6 @@ async def test_the_embedded_model_embeds_beside_its_chat(gateway, plain):
     )
     assert rows.shape == (3, 576)
     assert reply.text
-
-
-def says(status: int, body: str):
-    return {"embeddings": lambda _: ScriptedFailure(status, body=body)}
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "words"),
-    [
-        (501, "This server does not support embeddings", "`embeddings` to an embedding model"),
-        (400, "The model does not support Embeddings API", "`embeddings` to an embedding model"),
-        (404, "Not Found", "has no /embeddings.* up to and with /v1"),
-    ],
-)
-async def test_endpoints_that_cannot_embed_stop_the_run(gateway, at, status, body, words):
-    """The error says at the first try what to set."""
-    async with FakeServer(**says(status, body)) as server:
-        with pytest.raises(EndpointError, match=words):
-            await gateway.embedder(at(server)).embed(TEXTS)
-        assert server.received == 1
 
 
 async def test_a_text_too_long_is_embedded_by_its_beginning(gateway, at):
@@ -179,56 +155,61 @@ async def test_a_text_too_long_is_embedded_by_its_beginning(gateway, at):
     assert gateway.stats.retries == 0
 
 
-async def test_an_endpoint_that_takes_no_size_refuses(gateway, at):
-    """Halving comes to an end: what is refused at every size is refused."""
-    async with FakeServer(**says(413, "no")) as server:
-        with pytest.raises(RequestRefused, match="refuses texts of this size"):
-            await gateway.embedder(at(server)).embed(["boat " * 200])
-        assert server.received == 3
-
-
-@pytest.mark.usefixtures("patient")
-async def test_a_refused_text_loses_no_answer_under_way(cache, at):
-    """What was sent when a text is refused is kept, though the run ends, and not sent again."""
-
-    async def script(body):
-        if "bad" in body["input"]:
-            return ScriptedFailure(400, body="no")
-        await asyncio.sleep(0.3)
-        return embed(body)
-
-    texts = [*(f"text {n}" for n in range(2 * BATCH)), "bad"]
-    async with FakeServer(embeddings=script) as server:
-        for received in (3, 4):
-            async with Gateway(cache) as gateway:
-                with pytest.raises(RequestRefused):
-                    await gateway.embedder(at(server)).embed(texts)
-            assert server.received == received
-
-
-async def test_after_a_refusal_nothing_more_is_sent(gateway, at):
-    """Texts that wait for a place when another is refused are not sent."""
-    texts = [f"text {n}" for n in range(9 * BATCH)]
-    async with FakeServer(**says(400, "no")) as server:
-        with pytest.raises(RequestRefused):
-            await gateway.embedder(at(server, concurrency=1)).embed(texts)
-        await asyncio.sleep(0.05)
-        assert server.received <= 2
-
-
 def body_of(*vectors, **more):
     """An answer with these vectors."""
     entries = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
     return json.dumps({"data": entries, **more})
 
 
-@pytest.mark.parametrize("count", [None, 0, -5, 2**31, 5.0, True, "5"])
-def test_tokens_nobody_can_have_sent_do_not_count(count):
-    """A number of tokens is above 0 and below 2**31; anything else says nothing."""
-    assert decode_vectors(body_of([1.0], usage={"prompt_tokens": count}), 1)[1] == 0
+@pytest.mark.parametrize(
+    ("replies", "kind", "words", "received"),
+    [
+        (
+            [(501, "This server does not support embeddings")],
+            EndpointError,
+            "`embeddings` to an embedding model",
+            1,
+        ),
+        ([(404, "Not Found")], EndpointError, "has no /embeddings.* up to and with /v1", 1),
+        ([(413, "no")], RequestRefused, "refuses texts of this size", 2),
+        # Two tries, and one to see whether it answers anything.
+        ([(200, body_of([1.0]))], RequestRefused, "1 embeddings for 3 texts", 3),
+        (
+            [(200, body_of(*[[1.0]] * 3)), (200, body_of([1.0, 2.0]))],
+            EndpointError,
+            r"different sizes \(\[1, 2\]\)",
+            2,
+        ),
+    ],
+    ids=["no embeddings", "no such path", "no size is taken", "garbage", "another size"],
+)
+async def test_what_cannot_be_embedded_is_told(gateway, at, replies, kind, words, received):
+    """An endpoint that cannot embed stops the run at the first try, and so does a model that changed
+    its size. Halving comes to an end, and garbage is tried again."""
+    answers = itertools.chain(replies, itertools.repeat(replies[-1]))
+
+    def script(_):
+        status, body = next(answers)
+        return ScriptedFailure(status, body=body) if status != 200 else json.loads(body)
+
+    async with FakeServer(embeddings=script) as server:
+        with pytest.raises(kind, match=words):
+            for texts in (TEXTS, [*TEXTS, "another"]):
+                await gateway.embedder(at(server)).embed(texts)
+        assert server.received == received
 
 
-SECOND = [[], [float("nan")], [1e39], [10**400], ["2.0"], [True], [None], [[1.0]], "AACAPw=="]
+@pytest.mark.parametrize(
+    "usage", [None, *({"prompt_tokens": n} for n in (None, 0, -5, 2**31, 5.0, True, "5"))]
+)
+def test_indices_decide_the_order(usage):
+    """Vectors go to the texts their index names; without indices they come in order. A number of
+    tokens that nobody can have sent says nothing."""
+    swapped = {"data": [{"index": 1, "embedding": [1]}, {"index": 0, "embedding": [2]}]}
+    assert [v.tolist() for v in decode_vectors(json.dumps(swapped), 2)[0]] == [[2.0], [1.0]]
+    bare = {"data": [{"embedding": [1]}, {"embedding": [2]}], "usage": usage}
+    vectors, tokens = decode_vectors(json.dumps(bare), 2)
+    assert ([v.tolist() for v in vectors], tokens) == ([[1.0], [2.0]], 0)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +217,8 @@ SECOND = [[], [float("nan")], [1e39], [10**400], ["2.0"], [True], [None], [[1.0]
     [
         *("", "<html>", "[]", '{"data": []}', '{"error": "overloaded"}', "[" * 100_000),
         *(body_of([1.0, 2.0]), body_of([1.0, 2.0], [1.0])),
-        *(body_of([1.0], second) for second in SECOND),
+        *(body_of([1.0], v) for v in ([], [float("nan")], [1e39], [10**400], ["2.0"], "AACAPw==")),
+        *(body_of([1.0], [v]) for v in (True, None, [1.0])),
         *(
             body_of([1.0], [2.0]).replace('"index": 1', f'"index": {index}')
             for index in ("0", "7", "null", '"1"')
@@ -248,26 +230,3 @@ def test_what_is_no_embeddings_is_told(garbage):
     with pytest.raises(Garbled) as garbled:
         decode_vectors(garbage, 2)
     assert garbled.value.raw == garbage
-
-
-async def test_garbage_is_never_cached(gateway, at):
-    """A 200 without embeddings is tried again, then refused with its body, and asked anew."""
-    async with FakeServer(**says(200, body_of([1.0]))) as server:
-        for received in (3, 6):  # two tries, and one to see whether it answers anything
-            with pytest.raises(RequestRefused, match="1 embeddings for 3 texts"):
-                await gateway.embedder(at(server)).embed(TEXTS)
-            assert server.received == received
-
-
-async def test_a_model_that_changed_its_size_is_told(gateway, at):
-    """Vectors of two sizes under one model's name cannot be compared: the run stops."""
-    sizes = iter([2, 3])
-
-    def script(body):
-        size = next(sizes)
-        return json.loads(body_of(*([1.0] * size for _ in body["input"])))
-
-    async with FakeServer(embeddings=script) as server:
-        await gateway.embedder(at(server)).embed(TEXTS[:1])
-        with pytest.raises(EndpointError, match=r"different sizes \(\[2, 3\]\)"):
-            await gateway.embedder(at(server)).embed(TEXTS)

@@ -19,7 +19,7 @@ from toolloom.llm.actor import invent
 
 
 def post(client, content="Hello"):
-    """Status, headers and body of an answer, whatever they are."""
+    """The response to a question."""
     body = {"model": "fake", "messages": [{"role": "user", "content": content}]}
     return client.post("chat/completions", json=body, timeout=30)
 
