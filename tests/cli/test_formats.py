@@ -95,6 +95,8 @@ def test_the_report_of_an_audit_is_written_beside_what_is_shown(home: Path) -> N
         (("other.jsonl",), "its one row is not a dialogue"),
         (("good.jsonl", "--flagged", "good.jsonl"), "is what is audited"),
         (("good.jsonl", "--json", "good.jsonl/report.json"), "cannot be written"),
+        (("good.jsonl", "--json", "good.jsonl"), "is what is audited"),
+        (("good.jsonl", "--json", "."), "is a folder"),
         (("cut.json",), "not JSON"),
     ],
 )

@@ -40,7 +40,6 @@ DIALOGUE = [
     turn("ToolSearcher", {"keywords": "find shelf"}, {"name": "FindShelf", "input_parameters": {}}),
     {"role": "AI", "text": "It is yours."},
 ]
-SCENE = (Path(__file__).parents[2] / "golden" / "apis" / "api_bank_scene.txt").read_text()
 
 
 def write(path: Path, rows: list[Any]) -> Path:
@@ -61,18 +60,6 @@ def test_arguments_left_out_in_a_call_are_not_required(tmp_path: Path) -> None:
     api = found["Pay"]
     assert api.required == ("sum",) and api.properties["sum"]["type"] == "number"
     assert api.returns == {"type": "boolean"}
-
-
-def test_a_folder_is_one_source(tmp_path: Path) -> None:
-    """Calls in one file and the description in another tell of the same API."""
-    write(tmp_path / "talk.jsonl", DIALOGUE)
-    (tmp_path / "scene.txt").write_text(SCENE)
-    found, ledger = gather(tmp_path)
-    assert set(found) == {"GetUserToken", "BorrowBook", "FindShelf", "ListBooks"}
-    assert found["BorrowBook"].properties["shelves"]["examples"] == [[3], [1, 2]]
-    assert found["ListBooks"].properties["tags"]["type"] == "object"
-    skipped = [line.what for line in ledger.report(imported=4).skipped]
-    assert skipped == ["scene.txt: This is no call", "ToolSearcher"]
 
 
 def test_training_rows_hold_descriptions_and_calls(tmp_path: Path) -> None:
@@ -138,6 +125,10 @@ TALK: list[dict[str, Any]] = [
 ]
 
 
+# The result repeats name and arguments; where they differ one of the two was changed.
+REPEATED_WRONG = {**TALK[3], "result": {**TALK[3]["result"], "input": {"guests": 8}}}
+
+
 def findings(folder: Path, turns: list[dict[str, Any]]) -> list[Finding]:
     path = folder / "dialogue.jsonl"
     path.write_text("".join(json.dumps(turn) + "\n" for turn in turns))
@@ -173,6 +164,7 @@ def planted(**changes: Any) -> list[dict[str, Any]]:
         ([*TALK[:2], TALK[3], TALK[2], TALK[4]], Reason.SEARCH_SKIPPED),
         ([*TALK[:3], {"role": "API", "param_dict": {}}], Reason.FALSE_API_CALL_FORMAT),
         ([*TALK, {"role": "Waiter", "text": "Sir?"}], Reason.MALFORMED_DIALOGUE),
+        ([*TALK[:3], REPEATED_WRONG, TALK[4]], Reason.MALFORMED_DIALOGUE),
     ],
 )
 def test_a_planted_fault_is_found_under_its_reason(
@@ -181,14 +173,6 @@ def test_a_planted_fault_is_found_under_its_reason(
     """One change to the dialogue is enough, and nothing is found in the dialogue as it was."""
     found = {f.reason for f in findings(tmp_path, turns)}
     assert reason in found if reason else not found
-
-
-def test_a_result_of_another_call_is_found(tmp_path: Path) -> None:
-    """The result repeats name and arguments; where they differ one of the two was changed."""
-    turns = copy.deepcopy(TALK)
-    turns[3]["result"]["input"]["guests"] = 8
-    turns[3]["result"]["api_name"] = "OrderTable"
-    assert [f.reason for f in findings(tmp_path, turns)] == [Reason.MALFORMED_DIALOGUE] * 2
 
 
 def test_a_folder_knows_what_any_of_its_searches_found(tmp_path: Path) -> None:

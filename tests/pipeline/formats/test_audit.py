@@ -1,4 +1,4 @@
-"""The frame of an audit: which checks run, what is counted, what is written."""
+"""The frame of an audit: what is read, what is written, and what hostile rows cost."""
 
 from __future__ import annotations
 
@@ -15,97 +15,14 @@ from hypothesis import strategies as st
 from support import foreign_rows
 from support.json_values import SCALARS, json_values
 
-from toolloom.pipeline.checks import CHECKS
 from toolloom.pipeline.formats.api_bank import is_bank_row
 from toolloom.pipeline.formats.audit import (
-    TABLE,
-    audit,
     audited,
     dumped,
     flagged_rows,
     judged,
-    write_report,
 )
 from toolloom.schemas import StoreError
-
-PRICE = {
-    "name": "shop.price",
-    "description": "What items cost.",
-    "parameters": {
-        "type": "object",
-        "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},
-        "required": ["item"],
-    },
-}
-
-
-def question(number: int, said: str, **arguments: Any) -> dict[str, Any]:
-    """A row of OpenAI messages that ends with a call."""
-    called = {"name": "shop.price", "arguments": json.dumps(arguments)}
-    call = {"id": "c1", "type": "function", "function": called}
-    return {
-        "id": f"q{number}",
-        "messages": [
-            {"role": "user", "content": said},
-            {"role": "assistant", "tool_calls": [call]},
-        ],
-        "tools": [{"type": "function", "function": PRICE}],
-    }
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """Two good rows, one with two faults, one that is none."""
-    rows: list[Any] = [
-        question(1, "What are 3 tulips?", item="tulip", count=3),
-        question(2, "What is a rose?", item="rose"),
-        question(3, "What are 3 tulips?", kind="tulip", count=3),
-        ["no row"],
-    ]
-    path = tmp_path / "questions.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def test_findings_are_counted_by_reason(file: Path) -> None:
-    """Rows and findings are two numbers; examples name the row, checks the rows they ran on."""
-    flagged: list[Any] = []
-    report = audit(file, examples=1, flag=flagged.append)
-    assert (report.rows, report.dialogues, report.calls, report.flagged) == (4, 3, 3, 2)
-    assert report.checks["fitting_arguments"] == 3 and "fitting_observations" not in report.checks
-    told = report.as_json()["reasons"]
-    counts = {name: (reason["rows"], reason["findings"]) for name, reason in told.items()}
-    names = ("missing_input_parameters", "invalid_input_parameters", "malformed_dialogue")
-    assert counts == dict.fromkeys(names, (1, 1))
-    example = told["missing_input_parameters"]["examples"][0]
-    assert example["place"] == "questions.jsonl, row 3" and "`item`" in example["detail"]
-    assert [row["row"] for row in flagged] == [
-        question(3, "What are 3 tulips?", kind="tulip", count=3),
-        ["no row"],
-    ]
-
-
-def test_checks_of_the_intent_are_in_no_audit() -> None:
-    """Nobody tells the intent of others' data."""
-    audits = {check.__name__ for group in TABLE for check, _ in group}
-    generated = {check.__name__ for group in CHECKS for check in group}
-    assert not audits & {"intended_calls", "mentioned_values", "opening_request"}
-    assert audits - generated == {"turn_order", "leaked_calls", "kept_values"}
-
-
-def test_rows_that_are_no_dialogues_are_told(tmp_path: Path) -> None:
-    """A file of which no row is a dialogue is a mistake of the command, not of the data."""
-    path = tmp_path / "a.json"
-    path.write_text('[{"n": 1}, {"n": 2}]')
-    with pytest.raises(StoreError, match="none of its 2 rows is a dialogue.*OpenAI's messages"):
-        audit(path)
-
-
-def test_each_row_tells_its_form(tmp_path: Path) -> None:
-    """Messages and conversations may stand in one file; nobody names a format."""
-    found = foreign_rows.readings(tmp_path, [foreign_rows.TRL, foreign_rows.SHAREGPT])
-    assert [foreign_rows.findings(one) for one in found] == [[], []]
-    assert foreign_rows.calls(found[0]) == foreign_rows.calls(found[1])
 
 
 def test_a_large_file_of_another_format_is_not_read_to_its_end(tmp_path: Path) -> None:
@@ -137,19 +54,6 @@ def test_flagged_rows_are_there_when_all_are_written(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
     write_all(iter([{"n": "\ud800"}, {"n": 2}]))
     assert [json.loads(line)["n"] for line in out.read_text().splitlines()] == ["?", 2]
-
-
-def test_nothing_is_written_over_what_is_audited(file: Path, tmp_path: Path) -> None:
-    """Neither by the flagged rows nor by the report, nor is a folder taken for a file."""
-    with pytest.raises(StoreError, match="is what is audited"), flagged_rows(file, file):
-        pass
-    report = audit(file)
-    with pytest.raises(StoreError, match="is what is audited"):
-        write_report(file, report, file)
-    with pytest.raises(StoreError, match="is a folder"):
-        write_report(tmp_path, report, file)
-    with pytest.raises(StoreError, match="cannot be written"):
-        write_report(file / "report.json", report, file)
 
 
 KEYS = """
@@ -262,8 +166,6 @@ COSTLY = [
     {"messages": [{"role": "assistant", "tool_calls": [NAMELESS] * 20_000}]},
     {"messages": [{"role": "assistant", "tool_calls": [NAMELESS] * 99}] * 400},
     {"messages": [{"role": "assistant", "tool_calls": [BROKEN] * 99}] * 3},
-    {"conversations": [{"from": "gpt", "value": f"<tool_call>{HALF}</tool_call>" * 100}]},
-    {"conversations": [{"from": "function_call", "value": HALF}] * 100},
     {"messages": [{"role": "system", "content": "Today is " * 50_000 + " " * 500_000}]},
     {"instruction": "The current time is 2039-13-09 18:56.", "output": "AI: Yes."},
     {"messages": [ASKED], "tools": [SEARCH, *[SPACED] * 20, MANY]},

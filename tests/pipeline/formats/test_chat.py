@@ -10,7 +10,6 @@ from support.foreign_rows import (
     TOOL,
     TRL,
     Take,
-    answers,
     calls,
     changed,
     findings,
@@ -104,14 +103,6 @@ def test_arguments_that_are_nearly_json_are_read_and_told(take: Take) -> None:
         "arguments: text that is written as Python, not as JSON",
         "arguments: text that is not JSON and was mended",
     ]
-
-
-def test_openai_results_go_by_id(take: Take) -> None:
-    """Results may come in any order: `tool_call_id` decides."""
-    found = take(OPENAI)
-    assert [seen for _, seen, _ in answers(found)] == ["rain", "snow"]
-    assert found.dialogue and found.dialogue.query.now.year == 2024
-    assert findings(found) == [] and found.unmapped == ()
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,10 @@ from support.json_values import json_values
 
 from toolloom.pipeline.formats.conversation import (
     MOST_TOOLS,
-    MOST_TURNS,
     Conversation,
     RowCall,
-    excess,
     opened,
     present,
-    tagged,
-    turns_in,
 )
 from toolloom.pipeline.formats.rows import ForeignRow
 
@@ -79,15 +75,6 @@ def test_our_own_envelope_is_not_wrapped_again() -> None:
     ]
 
 
-def test_faults_name_the_message_they_are_in() -> None:
-    """Before any turn there is no message to name."""
-    taken = Conversation("openai", ForeignRow("a row"))
-    taken.offer([3])
-    taken.user("Rain?")
-    taken.offer([{"description": "no name"}])
-    assert [f.turn for f in taken.faults] == [None, 1]
-
-
 def test_notes_and_tools_are_bounded(tmp_path: Path) -> None:
     """A row with endless columns and tools is read as far as it may cost."""
     tools = [{"name": f"f{n}"} for n in range(MOST_TOOLS + 5)]
@@ -139,29 +126,6 @@ def test_broken_json_is_mended_only_if_asked() -> None:
         assert opened(other) == (other, "")
     assert opened('{"a": [1, 2')[0] == '{"a": [1, 2'
     assert opened('{"a": [1, 2', mend=True) == ({"a": [1, 2]}, "is not JSON and was mended")
-
-
-def test_depth_and_size_are_bounded() -> None:
-    """What is too deep is left as text; a row of it is refused in words."""
-    deep = "[" * 100 + "]" * 100
-    assert opened(deep) == (deep, "")
-    assert "deeper" in (excess(json.loads(deep)) or "") and excess({"a": [1]}) is None
-    assert "parts" in (excess([0] * 300_000) or "")
-
-
-def test_tags_are_taken_out_in_order() -> None:
-    """What stands between tags is listed, the rest joined; an open tag stays."""
-    assert tagged("a<t>1</t>b<t>2</t>c", "t") == ("abc", ["1", "2"])
-    assert tagged("a<t>1</t><t>2", "t") == ("a<t>2", ["1"])
-    assert tagged("</t>", "t") == ("</t>", [])
-
-
-def test_turns_may_be_text_but_must_be_objects() -> None:
-    """Columns and single turns may be JSON text, as Parquet files have them."""
-    assert turns_in(json.dumps([json.dumps({"role": "user"})])) == [{"role": "user"}]
-    assert turns_in([{}, 1]) == "its turn 2 is not an object"
-    assert turns_in([{}] * (MOST_TURNS + 1)) == f"it has more than {MOST_TURNS} turns"
-    assert turns_in(None) == turns_in([]) == "it has no turns"
 
 
 @pytest.mark.parametrize(

@@ -59,20 +59,6 @@ def test_any_document_is_read_or_booked(importer: Any) -> None:
     check()
 
 
-@pytest.mark.parametrize("importer", IMPORTERS, ids=lambda module: module.__name__.split(".")[-1])
-@pytest.mark.parametrize(
-    "document",
-    [
-        *(None, 5, [], {}, [5], [[]], {"tools": 5}, {"entries": 5}, {"entries": [5]}),
-        *({"api_list": 5}, {"api_list": [5]}, [{"name": 5}], {"name": "x"}),
-    ],
-    ids=str,
-)
-def test_other_json_fits_no_format(importer: Any, document: Any) -> None:
-    """Values of other forms are told apart, whatever their types."""
-    assert not importer.fits(document)
-
-
 OPERATION = {
     "operationId": "find",
     "summary": "Find animals",

@@ -30,13 +30,6 @@ def test_names_are_legal_and_given_once(wanted: list[str]) -> None:
     assert len(renamed) == sum(a != b for a, b in zip(wanted, given, strict=True))
 
 
-def test_thousands_of_equal_names_take_no_time() -> None:
-    """Each number is tried once, not all of them for each name."""
-    ledger = ImportLog("a source")
-    names = [ledger.function("list", "t/list") for _ in range(20_000)]
-    assert names[-1] == "list_20000"
-
-
 def test_a_report_can_always_be_written() -> None:
     """Half a character, as a damaged file may hold it, does not keep the report from the disk."""
     ledger, half = ImportLog("a source"), "\ud800"

@@ -196,11 +196,6 @@ def test_a_schema_of_any_dialect_is_one_of_2020_12(schema: Any, expected: Any, c
     assert booked(schema) == cuts
 
 
-def test_choices_of_a_response_are_all_or_none() -> None:
-    """An answer may hold the 65th."""
-    assert read({"type": "string", "enum": [f"c{n}" for n in range(900)]}, RETURNS) == TEXT
-
-
 def soon(schema: Any) -> Any:
     start = time.perf_counter()
     found = read(schema)
@@ -279,12 +274,6 @@ def test_all_values_fit_their_schema(seen: list[Any]) -> None:
     schema = schema_of(seen)
     Draft202012Validator.check_schema(schema)
     assert all(Draft202012Validator(schema).is_valid(value) for value in seen)
-
-
-def test_keys_that_are_data_are_no_properties() -> None:
-    """An object by numbers is told as an object alone; integers among numbers are numbers."""
-    assert schema_of([{"10032": {"name": "Ann"}}]) == {"type": "object"}
-    assert schema_of([1, 2.5]) == {"type": "number"}
 
 
 @pytest.fixture
@@ -372,10 +361,3 @@ def test_what_is_not_followed_is_booked_with_its_reason(
 ) -> None:
     """Nothing is fetched, nothing outside the folder is read, and the report says so."""
     assert look(folder, reference) == (None, [why])
-
-
-def test_references_that_never_arrive_are_nothing(folder: Path) -> None:
-    """A reference to itself, and two to each other."""
-    resolver = Resolver(ROOT, ImportLog("zoo"), folder / "root.yaml")
-    for name in ("#/loop", "#/ping"):
-        assert resolver.settled(resolver.root.inner({"$ref": name}), "here").value is None

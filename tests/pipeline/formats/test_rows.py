@@ -20,7 +20,6 @@ from toolloom.pipeline.formats.rows import (
     LONGEST_LINE,
     ForeignRow,
     foreign_rows,
-    in_lines,
     load,
     rows,
 )
@@ -127,26 +126,6 @@ def test_ten_megabytes_on_one_line_are_read_or_refused_soon(file: Path, text: st
     with contextlib.suppress(ImportFailed):
         read(file, text)
     assert time.perf_counter() - start < 20
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("a.json", '{"a": 1}\n{"a": 2}\n', True),
-        ("a.json", "\n\n[1]\n[2]\n", True),
-        ("a.json", '{"a": 1}\n', False),
-        ("a.json", '{\n  "a": 1\n}\n', False),
-        ("a.jsonl", '{"a": 1}\n', True),
-        ("a.yaml", "a: 1\nb: 2\n", False),
-    ],
-)
-def test_lines_are_told_from_a_document(
-    tmp_path: Path, name: str, content: str, expected: bool
-) -> None:
-    """Lines are lines when the first is whole JSON and another follows, or the file says so."""
-    path = tmp_path / name
-    path.write_text(content)
-    assert in_lines(path) is expected
 
 
 @pytest.mark.parametrize(

@@ -55,15 +55,6 @@ def test_one_result_for_several_calls_is_given_to_each_and_told(take: Take) -> N
     assert findings(found) == [] and "one turn for several" in found.unmapped[0]
 
 
-def test_other_names_of_roles_and_columns_are_known(take: Take) -> None:
-    """`from` and `value` may stand in `messages`, and a role mapped to another word."""
-    names = {"human": "user", "gpt": "assistant", "observation": "tool"}
-    turns = [{"from": names.get(t["from"], t["from"]), "value": t["value"]} for t in TURNS]
-    row = {"messages": turns, "system": SHAREGPT["system"], "tools": SHAREGPT["tools"]}
-    mapped, plain = take(row).dialogue, take(SHAREGPT).dialogue
-    assert mapped and plain and mapped.messages == plain.messages
-
-
 @pytest.mark.parametrize(
     ("value", "number"),
     [('{"name": "get_weather", "arguments": {"city": "Bern"}}', 1), ('{"sky": "rain"}', 0)],

@@ -38,23 +38,6 @@ def gather(path: Path, document: Any, **given: Any) -> tuple[list[Api], ImportLo
     return list(toolbench.read(path, ledger, **given)), ledger
 
 
-def test_types_and_defaults_follow_toolbench(tmp_path: Path) -> None:
-    """NUMBER is an integer, or a number where its default shows it; names are standardised.
-
-    The values of `template_response` are names of types; lists keep their items.
-    """
-    (api,), _ = gather(tmp_path / "q.json", [{"api_list": [ENTRY]}])
-    bakery = {"type": "integer", "description": "Which one.", "examples": [12]}
-    assert api.properties["bakeryid"] == bakery
-    assert api.properties["fresh_only"] == {"type": "boolean", "default": True}
-    assert api.properties["lat"] == {"type": "number", "default": 48.2}
-    assert api.properties["sort"] == {"type": "string", "default": "price"}
-    assert api.required == ("bakeryid", "is_id")
-    loaf = {"name": {"type": "string"}, "grams": {"type": "integer"}}
-    assert api.fields["loaves"]["items"]["properties"] == loaf
-    assert api.fields["tags"] == {"type": "array", "items": {"type": "string"}}
-
-
 def test_a_tool_file_is_filed_by_its_folder(tmp_path: Path) -> None:
     """In `tools/<category>/<tool>.json` the folder is the category; an answer shows the result."""
     api = {"name": "2 loaves", "required_parameters": [], "test_endpoint": {"price": 2.5}}

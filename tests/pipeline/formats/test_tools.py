@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.formats import tools
-from toolloom.pipeline.formats.import_log import ImportLog, line
+from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.formats.tools import LONGEST_TEXT, to_api
 from toolloom.schemas import Api, Source
 
@@ -73,13 +73,6 @@ def test_whatever_comes_is_an_api_or_a_reason(
         assert api.parameters["type"] == "object"
         api.model_dump_json()
     assert len(made) + len(log.report(imported=0).skipped) == log.read == 1
-
-
-def test_names_are_one_line() -> None:
-    """Line breaks in a name become spaces; anything but text and numbers is no name."""
-    assert line(" a\n b\t") == "a b"
-    assert line(7) == "7"
-    assert line(["a"]) == "" and len(line("x" * 5000)) == 200
 
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
