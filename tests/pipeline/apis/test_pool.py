@@ -192,13 +192,6 @@ def test_hostile_text_is_data(pool: PoolFolder) -> None:
     ]  # fmt: skip
 
 
-def test_many_apis_of_one_id_take_no_longer_each(pool: PoolFolder) -> None:
-    """Numbers that were given once are not tried again."""
-    bring(pool, *(api("buy", function=f"f{n}", deprecated=bool(n % 2)) for n in range(3000)))
-    tools = [one.tool for one in pool.apis()]
-    assert (len(tools), tools[-1]) == (3000, "Shop (3000)")
-
-
 def test_a_pool_is_found_by_name_or_path(tmp_path: Path, pool: PoolFolder) -> None:
     """Whatever people type; the nearest name is suggested, without any pool how to make one."""
     with pytest.raises(NothingFound, match="apis import"):

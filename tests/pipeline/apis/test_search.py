@@ -12,7 +12,7 @@ from support import toys
 
 from toolloom.llm import Embedder, FakeServer, Gateway
 from toolloom.pipeline.apis import search as retrieval
-from toolloom.pipeline.apis.search import Finder, SearchIndex, ndcg, words
+from toolloom.pipeline.apis.search import Finder, ndcg
 from toolloom.schemas import Api, Endpoint, JsonObject, SearchPlan
 
 POOL = [
@@ -29,22 +29,12 @@ def search(apis: Sequence[Api], keywords: str) -> list[JsonObject]:
     return asyncio.run(Finder(SearchPlan()).search(apis, keywords))
 
 
-def test_words_are_stems_of_parted_names() -> None:
-    """Names in any writing fall apart into the same stems."""
-    assert words("getBoatRentals") == words("get_boat_rental") == ["get", "boat", "rental"]
-
-
 def test_the_best_fit_comes_first() -> None:
     """Documentation is what is found, at most two, best first; what fits nothing finds nothing."""
     documents = search(POOL, "rent a boat for sailing")
     assert documents[0] == POOL[1].document()
     assert len(documents) == FOUND
     assert search(POOL, "quantum chess") == search(POOL, "") == search([], "boat") == []
-
-
-def test_ties_keep_the_pools_order() -> None:
-    """Equal texts are found in the order they stand in."""
-    assert SearchIndex(["red boat", "red boat", "sky"]).top("boat", 3) == [0, 1]
 
 
 @given(st.text(max_size=60))
@@ -87,23 +77,6 @@ async def test_only_a_beginning_is_embedded(server: FakeServer, embedder: Embedd
     await Finder(SearchPlan(), embedder).search([wordy], "sail " * 5000)
     lengths = [len(text) for body in server.bodies for text in body["input"]]
     assert lengths == [retrieval.EMBEDDED] * 2
-
-
-async def test_an_index_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches of one pool share an index; what a finder keeps is bounded by its APIs."""
-    built: list[int] = []
-
-    class Counted(SearchIndex):
-        def __init__(self, texts: list[str]) -> None:
-            built.append(len(texts))
-            super().__init__(texts)
-
-    monkeypatch.setattr(retrieval, "SearchIndex", Counted)
-    monkeypatch.setattr(retrieval, "APIS_KEPT", 5)
-    finder = Finder(SearchPlan())
-    for size in (3, 3, 2, 3, 4, 3):
-        await finder.search(POOL[:size], "boat")
-    assert built == [3, 2, 4, 3]
 
 
 def test_ndcg_is_as_computed_by_hand() -> None:

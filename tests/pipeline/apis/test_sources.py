@@ -96,12 +96,6 @@ def test_a_format_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         gather(tmp_path / "tools.json", "toolbench")
 
 
-def test_what_is_not_there_is_told_with_its_folder(tmp_path: Path) -> None:
-    """So that a path that is relative to another folder is understood."""
-    with pytest.raises(ImportFailed, match=rf"gone\.json does not exist .*{Path.cwd()}"):
-        gather(tmp_path / "gone.json")
-
-
 @pytest.mark.parametrize("name", ["pipe.json", "pipe.txt", "pipe"])
 def test_a_pipe_is_refused_at_once(tmp_path: Path, name: str) -> None:
     """Nothing is read from what may never end."""

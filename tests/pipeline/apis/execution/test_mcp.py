@@ -19,7 +19,6 @@ from toolloom.pipeline.apis.execution.commands import ExecutionSource
 from toolloom.pipeline.apis.execution.mcp import (
     LARGEST,
     McpSession,
-    NotOpened,
     connect,
     kept_open,
     read_tools,
@@ -226,10 +225,3 @@ async def test_any_task_may_leave() -> None:
         async with kept_open(lambda: owned(events), 1):
             raise KeyError("body")
     assert events == ["left", "left"]
-
-
-async def test_what_is_not_entered_in_time_is_an_error() -> None:
-    """A context that takes too long is given up."""
-    with pytest.raises(NotOpened, match="did not begin within 0.05 seconds"):
-        async with kept_open(lambda: owned([], wait=60), 0.05):
-            pass

@@ -244,8 +244,8 @@ async def test_one_sample_may_use_several_sources(
     workshop = Executions([shelf.source(), sums()], None, 0)
     calls = put(1), (tool("count"), {}), put(1)
     async with asyncio.timeout(300):
-        played = await asyncio.gather(*(run(workshop, *calls, sample=f"s{i}") for i in range(3)))
-    assert [responses(p) for p in played] == [[1, {"memory": 1, "file": 1}, 2]] * 3
+        played = await asyncio.gather(*(run(workshop, *calls, sample=f"s{i}") for i in range(2)))
+    assert [responses(p) for p in played] == [[1, {"memory": 1, "file": 1}, 2]] * 2
 
 
 async def test_calls_at_once_are_made_one_after_the_other(sums: MakeSource) -> None:
@@ -295,36 +295,23 @@ async def played(workshop: Executions, *calls: Call) -> Dialogue:
     return Dialogue(query=query, messages=tuple(messages))
 
 
-def call_of(name: str, **changes: Any) -> Call:
-    return put(1) if name == "put" else (tool(name, reference="sums.py", **changes), {})
-
-
-@pytest.mark.parametrize(
-    ("names", "changes"),
-    [
-        pytest.param(("put", "put", "fail"), {}, id="state is built up again"),
-        pytest.param(("roll", "put", "roll"), {"repeatable": False}, id="marked as chance"),
-    ],
-)
-async def test_calls_that_can_be_repeated_give_no_finding(
-    sums: MakeSource, names: tuple[str, ...], changes: dict[str, Any]
+async def test_only_what_was_executed_and_repeatable_is_made_again(
+    sums: MakeSource, starts: Starts
 ) -> None:
-    """Failures repeat as well; what is marked as not repeatable may differ, the rest still counts."""
-    workshop = Executions([sums()], None, 0)
-    calls = [call_of(name, **changes) for name in names]
-    assert await replay(await played(workshop, *calls), workshop) == ()
-
-
-async def test_only_what_was_executed_is_made_again(sums: MakeSource, starts: Starts) -> None:
-    """A result of chance is found at its message; what was simulated starts nothing."""
+    """State is built up again and failures repeat; a result of chance is found at its message,
+    unless it is marked as one. What was simulated starts nothing."""
     workshop = Executions([sums(environment=("STARTS",))], None, 0)
-    dialogue = await played(workshop, call_of("put"), call_of("roll"))
+    fails, rolls = ((tool(name, reference="sums.py"), {}) for name in ("fail", "roll"))
+    marked = tool("roll", reference="sums.py", repeatable=False), {}
+    for calls in ([put(1), put(1), fails], [marked, put(1), marked]):
+        assert await replay(await played(workshop, *calls), workshop) == ()
+    dialogue, before = await played(workshop, put(1), rolls), starts()
     simulated = tuple(
         m.model_copy(update={"execution": m.execution and Execution(kind="simulated")})
         for m in dialogue.messages
     )
     assert await replay(dialogue.model_copy(update={"messages": simulated}), workshop) == ()
-    assert starts() == 1
+    assert starts() == before
     (found,) = await replay(dialogue, workshop)
     assert (found.check, found.reason) == ("repeated_execution", Reason.NOT_REPEATABLE)
     assert found.turn == 4
