@@ -3,8 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from toolloom.agents import api
 from toolloom.agents.ask import BadAnswer
@@ -59,24 +57,3 @@ def test_empty_parts_of_a_draft_mean_none() -> None:
     schema = api.object_schema([empty, {**FIELD, "name": "hour", "required": False}], "get")
     assert schema["properties"]["day"] == {"type": "string", "description": "The day"}
     assert schema["required"] == ["day"]
-
-
-@pytest.mark.parametrize(
-    "field",
-    [
-        {**FIELD, "type": "integer", "examples": ["many"]},
-        {**FIELD, "type": "text"},
-        {**FIELD, "colour": "red"},
-    ],
-)
-def test_illegal_fields_are_misfits(field: dict[str, Any]) -> None:
-    """Values off their type, unknown types and keys make a draft illegal."""
-    with pytest.raises(BadAnswer) as caught:
-        api.object_schema([field], "get")
-    assert caught.value.reason is Reason.ILLEGAL_SCHEMA
-
-
-@given(st.text())
-def test_snake_makes_legal_names_or_nothing(text: str) -> None:
-    """Whatever a model writes, the name is legal or empty."""
-    assert api.snake(text) == "" or api.LEGAL.fullmatch(api.snake(text))

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from toolloom.agents.ask import Answer, Costs, NoUsableAnswer, ask, settled
+from toolloom.agents.ask import Answer, NoUsableAnswer, ask, settled
 from toolloom.llm.scripted import ScriptedFailure, ScriptedReply
 from toolloom.prompts import Prompt, source_hash
-from toolloom.schemas import EndpointDown, JsonObject, Reason, Usage
+from toolloom.schemas import EndpointDown, JsonObject, Reason
 
 PROMPT = Prompt("asking", "hash-of-asking", ({"role": "user", "content": "Name a city."},))
 CITY: JsonObject = {
@@ -118,14 +118,6 @@ async def test_remote_references_are_not_fetched(working: Any) -> None:
         with pytest.raises(NoUsableAnswer) as unusable:
             await ask(job.model, PROMPT, keep, seed=1, schema=schema)
         assert (unusable.value.reason, server.received) == (Reason.ILLEGAL_SCHEMA, 1)
-
-
-def test_costs_add_up() -> None:
-    """Sums add numbers, keep each repair and name each template once, in order."""
-    first = Costs(Usage(requests=1, cost=0.5), ("x",), ("json_repair",), ("a", "b"))
-    second = Costs(Usage(requests=2, cost=0.25), ("y",), ("json_repair",), ("b", "c"))
-    total = Usage(requests=3, cost=0.75)
-    assert first + second == Costs(total, ("x", "y"), ("json_repair",) * 2, ("a", "b", "c"))
 
 
 async def test_an_endpoint_that_is_down_stops_the_run() -> None:

@@ -140,21 +140,23 @@ async def test_garbage_is_no_world(working: Any) -> None:
         assert len(rejected.raw) == 2 and rejected.record["name"] == DOMAIN.name
 
 
-async def test_an_author_of_three_hundred_operations_is_bounded(working: Any) -> None:
-    def many(answer: Any) -> Any:
-        plan = {f"operation_{number}": "Does something." for number in range(300)}
+def planning(more: int) -> Author:
+    """An author whose plan has more operations than the library."""
+
+    def longer(answer: Any) -> Any:
+        plan = {f"operation_{number}": "Does something." for number in range(more)}
         return {**answer, "plan": {**answer["plan"], **plan}}
 
-    def some(answer: Any) -> Any:
-        plan = {f"operation_{number}": "Does something." for number in range(20)}
-        return {**answer, "plan": {**answer["plan"], **plan}}
+    return Author({"tables": longer})
 
-    author = Author({"tables": many})
+
+async def test_an_author_of_many_operations_is_bounded(working: Any) -> None:
+    """Three hundred are refused; of twenty too many the first ten are asked for."""
+    author = planning(300)
     made = await authored(working, author)
     assert made.world is None and len(author.asked) == 2
     assert "at most 120 operations" in made.outcome.rejected[0].detail
-    author = Author({"tables": some})
-    made = await authored(working, author)
+    made = await authored(working, planning(20))
     assert made.world and made.asked == 10
     assert sum("are not asked for" in why for why in made.dropped.values()) == 17
 

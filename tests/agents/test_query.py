@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from support import toys
 
 from toolloom.agents import query
-from toolloom.schemas import Intention, Need, Reason, Reference, Scenario
+from toolloom.schemas import Intention, JsonObject, Need, Reason, Reference, Scenario
 
 
 def need(**changes: Any) -> Need:
@@ -48,17 +49,19 @@ def test_values_of_later_turns_and_calls_are_not_told_yet() -> None:
     assert "an earlier step finds it out: city" in text
 
 
-async def test_what_no_user_would_say_rejects_the_need(working: Any) -> None:
-    """Words that hold every value may loop all the same; each answer is kept."""
-    async with working(lambda body: "Is it raining in Zürich? " * 2, "query") as (job, _):
-        (rejected,) = (await query.run(need(), job)).rejected
-    assert rejected.reason is Reason.UNNATURAL_QUERY
-    assert len(rejected.raw) == 2
-
-
-async def test_quotes_around_nothing_are_no_text(working: Any) -> None:
-    """An answer of two quotation marks is an unusable one, where no value has to be said too."""
-    nothing = need(intent=(Intention(api=toys.api().id, arguments={}),))
-    async with working(lambda body: '""', "query") as (job, _):
-        (rejected,) = (await query.run(nothing, job)).rejected
-    assert rejected.reason is Reason.UNUSABLE_RESPONSE
+@pytest.mark.parametrize(
+    ("values", "said", "reason"),
+    [
+        ({"city": "Zürich"}, "Is it raining in Zürich? " * 2, Reason.UNNATURAL_QUERY),
+        ({}, '""', Reason.UNUSABLE_RESPONSE),
+    ],
+    ids=["words that hold every value may loop all the same", "quotes around nothing"],
+)
+async def test_what_no_user_would_say_rejects_the_need(
+    working: Any, values: JsonObject, said: str, reason: Reason
+) -> None:
+    """Each answer is kept."""
+    asked = need(intent=(Intention(api=toys.api().id, arguments=values),))
+    async with working(lambda body: said, "query") as (job, _):
+        (rejected,) = (await query.run(asked, job)).rejected
+    assert (rejected.reason, len(rejected.raw)) == (reason, 2)

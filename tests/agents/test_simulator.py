@@ -7,7 +7,6 @@ import pytest
 from support import toys
 
 from toolloom.agents import simulator
-from toolloom.agents.ask import BadAnswer
 from toolloom.agents.simulator import Environment
 from toolloom.schemas import (
     Ability,
@@ -134,14 +133,6 @@ async def test_a_response_off_its_schema_is_asked_for_again(working: Any) -> Non
     assert rejected.reason is Reason.UNUSABLE_RESPONSE
     assert "'warm' is not of type 'number'" in server.bodies[2]["messages"][-1]["content"]
     assert len(rejected.raw) == 3
-
-
-def test_an_act_calls_or_speaks() -> None:
-    """Words beside calls are dropped; an act that does neither is a misfit."""
-    assert simulator.read_act({**calls(NOW), "reply": "One moment."})[0] is None
-    assert simulator.read_act({"calls": [], "reply": " Hi. "}) == ("Hi.", [])
-    with pytest.raises(BadAnswer, match="Neither a call nor a reply"):
-        simulator.read_act({"calls": [], "reply": " "})
 
 
 async def test_an_executed_call_asks_no_model(working: Any) -> None:

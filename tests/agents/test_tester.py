@@ -7,7 +7,7 @@ from support import toys
 
 from toolloom.agents import tester
 from toolloom.agents.ask import BadAnswer
-from toolloom.schemas import Finding, Intention, Metric, Rating, Reason, Scenario, Vote
+from toolloom.schemas import Finding, Intention, Metric, Rating, Reason, Scenario
 
 YES = {"explanation": "Fine.", "accept": True, "broken": "none"}
 NO = {"explanation": "It sounds stiff.", "accept": False, "broken": "unnatural_query"}
@@ -58,28 +58,35 @@ async def test_a_finding_saves_the_votes(
     assert (rejected.reason, rejected.findings, server.received) == (reason, fault, 0)
 
 
-async def test_a_majority_that_accepts_makes_a_sample(working: Any) -> None:
-    """One upheld objection of three is outvoted; the votes stand in the verdict."""
-    outcome, _ = await judge(working, panel(YES, NO, YES, upheld=UPHELD))
-    (sample,) = outcome.accepted
-    assert sample.verdict.accepted
-    assert sorted(v.accept for v in sample.verdict.votes) == [False, True, True]
-    assert sample.provenance[0].requests == 4
-
-
-async def test_a_majority_that_rejects_says_why(working: Any) -> None:
-    """Two upheld objections of three reject, each a finding in the model's words."""
-    outcome, server = await judge(working, panel(NO, YES, NO, upheld=UPHELD))
-    (rejected,) = outcome.rejected
-    assert rejected.reason is Reason.UNNATURAL_QUERY
-    assert [f.detail for f in rejected.findings] == ["It sounds stiff."] * 2
-    assert len(rejected.raw) == server.answered == 5
-
-
-async def test_an_objection_that_is_not_upheld_does_not_count(working: Any) -> None:
-    """Self-validation drops objections, even all of them."""
-    outcome, _ = await judge(working, panel(NO, NO, NO, upheld=DROPPED))
-    assert [v.upheld for v in outcome.accepted[0].verdict.votes] == [False] * 3
+@pytest.mark.parametrize(
+    ("votes", "upheld", "rejecting"),
+    [
+        ("yny", True, 0),
+        ("nyn", True, 2),
+        ("nnn", False, 0),
+        ("n", True, 1),
+        ("yn", True, 0),
+        ("nnnyy", True, 3),
+    ],
+)
+async def test_more_than_half_of_the_votes_reject(
+    working: Any, votes: str, upheld: bool, rejecting: int
+) -> None:
+    """Each upheld objection of a majority is a finding in the model's words; a tie accepts, and
+    self-validation drops objections, even all of them."""
+    script = panel(
+        *({"y": YES, "n": NO}[vote] for vote in votes), upheld=UPHELD if upheld else DROPPED
+    )
+    outcome, server = await judge(working, script, len(votes))
+    (found,) = outcome.rejected or outcome.accepted
+    assert found.provenance[0].requests == server.answered == len(votes) + votes.count("n")
+    if rejecting:
+        assert found.reason is Reason.UNNATURAL_QUERY
+        assert [f.detail for f in found.findings] == ["It sounds stiff."] * rejecting
+        assert len(found.raw) == server.answered
+    else:
+        assert found.verdict.accepted
+        assert sorted(v.accept for v in found.verdict.votes) == sorted(v == "y" for v in votes)
 
 
 async def test_without_votes_no_model_is_asked(working: Any) -> None:
@@ -103,17 +110,6 @@ async def test_garbage_votes_reject_with_everything_that_was_said(working: Any) 
     (rejected,) = outcome.rejected
     assert rejected.reason is Reason.UNUSABLE_RESPONSE
     assert rejected.provenance[0].requests == len(rejected.raw) == server.answered == 6
-
-
-@pytest.mark.parametrize(
-    ("votes", "rejecting"), [("", 0), ("n", 1), ("yn", 0), ("ynn", 2), ("yyn", 0), ("nnnyy", 3)]
-)
-def test_a_majority_is_more_than_half(votes: str, rejecting: int) -> None:
-    """A tie accepts; every rejecting vote of a majority is a finding."""
-    cast = [
-        Vote(accept=v == "y", reason=None if v == "y" else Reason.UNNATURAL_QUERY) for v in votes
-    ]
-    assert len(tester.majority(cast)) == rejecting
 
 
 def test_a_rejection_names_its_principle() -> None:

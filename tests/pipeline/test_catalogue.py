@@ -4,19 +4,7 @@ import re
 
 import jsonschema
 
-from toolloom.pipeline.apis.catalogue import categories, public_apis
-
-
-def test_the_catalogue_has_some_hundred_real_apis() -> None:
-    """Each once, of a known category, most with operations to learn from; categories say what they
-    are about, with examples that show the grain."""
-    names = [a.name for a in public_apis()]
-    assert len(names) == len(set(names)) >= 100
-    found = {c.name for c in categories()}
-    assert len(categories()) == len(found) >= 30
-    assert {a.category for a in public_apis()} <= found
-    assert all(c.about and c.examples for c in categories())
-    assert sum(bool(a.operations) for a in public_apis()) >= 50
+from toolloom.pipeline.apis.catalogue import public_apis
 
 
 def test_operations_are_legal() -> None:

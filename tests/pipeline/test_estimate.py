@@ -98,15 +98,6 @@ async def test_a_sample_keeps_to_the_budget(tmp_path: Path) -> None:
         assert server.received <= 5
 
 
-def test_what_a_stage_rejects_does_not_enter_the_next() -> None:
-    """The share that the sample's stage accepted carries on; what settling takes is taken."""
-    half = took([1, 1, 1, 1], accepted=[1, 0, 1, 0], kept=0.5)
-    sampled = {"queries": half, "dialogues": took([10] * 4)}
-    found = through(recipe(queries={"count": 40}), [QUERIES, DIALOGUES], sampled)
-    asked, played = found["queries"], found["dialogues"]
-    assert (asked.accepted, played.entering, played.use["requests"]) == (10, 10, 100)
-
-
 def test_sources_are_counted_as_they_are() -> None:
     """A sample holds every source; only domains are more in the run."""
     plan = {
@@ -124,17 +115,6 @@ def test_sources_are_counted_as_they_are() -> None:
     assert designed.entering == 2 + named.accepted
     assert designed.accepted == 100 + 2 * named.accepted
     assert designed.use["requests"] == 2 * named.accepted
-
-
-def test_the_range_is_as_wide_as_the_sample_differs() -> None:
-    """Equal records leave no doubt; different ones do."""
-    sure = foretold(recipe(queries={"count": 40}), [QUERIES], {"queries": took([2] * 8)})
-    unsure = foretold(
-        recipe(queries={"count": 40}), [QUERIES], {"queries": took([1] * 4 + [3] * 4)}
-    )
-    assert sure.low == sure.expected == sure.high
-    assert unsure.expected.use.requests == sure.expected.use.requests == 80
-    assert unsure.low.use.requests < 80 < unsure.high.use.requests
 
 
 @pytest.mark.parametrize(

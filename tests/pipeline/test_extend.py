@@ -11,11 +11,11 @@ from support import growing_dataset, toys
 from support.growing_dataset import published as of
 
 from toolloom.pipeline.dataset.run_report import count
-from toolloom.pipeline.growth import is_expanded, parsed_plan, plan_extension, plan_regeneration
+from toolloom.pipeline.growth import is_expanded, plan_extension, plan_regeneration
 from toolloom.pipeline.run import Made, make_dataset, run
 from toolloom.pipeline.stage import Stage, StageInput
 from toolloom.pipeline.store.run_folder import RunFolder
-from toolloom.pipeline.store.version import Version, open_version
+from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
     ExpansionPlan,
     NothingFound,
@@ -63,21 +63,6 @@ async def test_rows_and_instructions_are_added_as_versions(tmp_path: Path) -> No
     assert all(is_expanded(rewritten, row) for row in new)
     assert not any(is_expanded(rewritten, row) for row in before.values())
     assert {row["sample"] for row in rows(rewritten, "instructions").values()} == set(before)
-
-
-async def test_the_same_addition_adds_more(tmp_path: Path) -> None:
-    """With the next seed and numbers of its own; the first has the seed of the recipe."""
-    await make(tmp_path, recipe(seed=3))
-    plans = []
-    for number in ("1.1.0", "1.2.0"):
-        plans.append(plan_extension(tmp_path, "toy", expand=ROWS))
-        made = await make(tmp_path, plans[-1])
-        assert of(made).number == number
-    assert [planned.seed for planned in plans] == [3, 4]
-    first = open_version(of(made).path.with_name("1.1.0"))
-    new = sorted(set(rows(of(made))) - set(rows(first)))
-    assert len(new) == 5
-    assert all(name.endswith("-x000001") for name in new)
 
 
 async def test_requests_that_have_instructions_are_left_alone(tmp_path: Path) -> None:
@@ -156,16 +141,3 @@ async def test_what_an_extension_begins_with_is_there_and_unchanged(tmp_path: Pa
     (version.path / "manifest.json").write_text(json.dumps({**manifest, "content": "f" * 64}))
     with pytest.raises(PublishError, match="its content is another"):
         await run(planned, outputs=tmp_path, stages=STAGES)
-
-
-def test_a_plan_is_read_from_its_fields() -> None:
-    """Of a flow's parameter or a command's options; what does not fit is named as it was given."""
-    assert parsed_plan(ExpansionPlan, {"rows": 7}) == ExpansionPlan(rows=7)
-    for kind, fields, where, message in (
-        (ExpansionPlan, {"rows": 0}, "plan.", "plan.rows: Input should be"),
-        (RewritePlan, {"votes": 2}, "--", "--votes: must be odd"),
-        (RewritePlan, {"rows": 2}, "plan.", "plan.rows: unknown field; known here: coarse, "),
-        (RewritePlan, [], "plan.", "plan: Input should be"),
-    ):
-        with pytest.raises(RecipeError, match=f"^{message}"):
-            parsed_plan(kind, fields, where)  # type: ignore[type-var, arg-type]

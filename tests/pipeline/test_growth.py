@@ -77,15 +77,12 @@ async def test_what_is_published_is_not_repeated(tmp_path: Path) -> None:
     assert "The user says the same as in train-0-000000 in toy/1.0.0." in told
 
 
-async def test_a_growth_asks_only_for_its_own_queries(tmp_path: Path) -> None:
+async def test_a_growth_asks_only_for_its_own_queries(begun: Path) -> None:
     """As many as the recipe draws for the split, with the next seed; no other, no domain, no API."""
-    whole, more = Maker(), Maker()
-    first = await grow(tmp_path, whole)
-    second = await grow(tmp_path, more)
+    first, more, again = find_version(begun, "toy"), Maker(), Maker()
+    second = await grow(begun, more)
     assert all(name.startswith("train-1-") for name in more.asked)
-    assert len(more.asked) == sum(name.startswith("train-0-") for name in whole.asked)
-    again = Maker()
-    third = await grow(tmp_path, again, queries={"count": 120, "distractors": 1})
+    third = await grow(begun, again, queries={"count": 120, "distractors": 1})
     assert len(again.asked) == 2 * len(more.asked)
     assert first.manifest["apis"] == second.manifest["apis"] == third.manifest["apis"]
 
@@ -225,14 +222,6 @@ async def test_what_cannot_be_grown_is_named(tmp_path: Path) -> None:
     (first.path.with_name("v1") / "manifest.json").write_text("{}")
     with pytest.raises(StoreError, match="older toolloom, which had other numbers"):
         plan_growth(tmp_path, recipe())
-
-
-def test_the_ids_of_other_runs_are_as_they_were() -> None:
-    """A field that is not asked for is no part of what decides the records."""
-    plain = {"version": "toy/1.0.0", "content": "c", "split": "train"}
-    assert "keep" not in recipe(regenerate=plain).identity["regenerate"]
-    kept = recipe(regenerate={**plain, "keep": True})
-    assert kept.run_id != recipe(regenerate=plain).run_id
 
 
 async def test_what_fell_without_a_split_is_added_to(tmp_path: Path) -> None:

@@ -54,15 +54,6 @@ async def test_one_split_is_new_and_the_others_keep_their_bytes(begun: Path, spl
     assert {name.rpartition("-")[0] for name in ids(third, split)} == {f"{split}-2"}
 
 
-async def test_a_recipe_changes_models_and_queries_but_not_the_plan(begun: Path) -> None:
-    """The dataset's name, plan and APIs stay, and the seed is the next or the one that is told."""
-    other = recipe(name="other", seed=40, queries={"count": 120}, splits={"train": 1})
-    made = plan(begun, recipe=other)
-    assert (made.name, made.seed, made.queries.count) == ("toy", 1, 120)
-    assert made.splits == recipe().splits
-    assert plan(begun, recipe=other, seed=9).seed == 9
-
-
 async def test_two_at_once_make_two_versions(begun: Path) -> None:
     """Of different splits; the same one twice is one run, on which one process works."""
     first = find_version(begun, "toy")

@@ -13,12 +13,10 @@ from toolloom.pipeline.run import (
     preview_recipe,
     run,
     run_recipe,
-    segments,
     shards_in_flight,
-    shrunk,
 )
 from toolloom.pipeline.stage import Context, Stage
-from toolloom.schemas import Outcome, Query, Record, parse_recipe
+from toolloom.schemas import Outcome, Query, Record
 
 
 def change(stage: Stage, **changes: Any) -> Stage:
@@ -102,27 +100,6 @@ async def test_shards_in_memory_are_bounded(tmp_path: Path) -> None:
     assert max(ahead) <= shards_in_flight(recipe, [stage]) * recipe.shard_size == 12
 
 
-def test_shards_in_flight_keep_endpoints_busy() -> None:
-    """Three records for each request under way; agents at one address share its limit."""
-    other = {"base_url": "http://other/v1", "concurrency": 32}
-    agents = {"query": {"temperature": 0.1}, "tester": other}
-    recipe = toys.recipe(model={"concurrency": 64}, agents=agents)
-    assert shards_in_flight(recipe, toys.STAGES) == 3 * (64 + 32) // 4
-    assert shards_in_flight(toys.recipe(shard_size=10_000), toys.STAGES) == 2
-
-
-def test_segments_end_where_a_stage_needs_everything() -> None:
-    """A segment begins where a stage feeds itself, after a stage that settles, and after a finished one."""
-
-    def names(finished: Sequence[str]) -> list[list[str]]:
-        found = segments(toys.STAGES, lambda stage: stage.name in finished)
-        return [[stage.name for stage in segment] for segment in found]
-
-    assert names([]) == [["domains"], ["queries", "tested"]]
-    assert names(["domains", "queries"]) == [["tested"]]
-    assert names(["tested"]) == [["domains"], ["queries"]]
-
-
 async def test_the_loop_goes_on_while_a_stage_is_finished(tmp_path: Path) -> None:
     """A driver of workers has to tell them that it lives, however many rows it joins."""
     loop = asyncio.get_running_loop()
@@ -136,23 +113,15 @@ async def test_the_loop_goes_on_while_a_stage_is_finished(tmp_path: Path) -> Non
     assert made.counts.accepted == 17
 
 
-def test_a_recipe_runs_without_await(tmp_path: Path) -> None:
-    """Callers that do not await give a recipe or the path of its file."""
+@pytest.mark.parametrize("inside", [False, True], ids=["no loop", "a notebook"])
+def test_a_recipe_runs_without_await(inside: bool, tmp_path: Path) -> None:
+    """Callers that do not await give a recipe or the path of its file, also in a running loop."""
     path = tmp_path / "toy.yaml"
     path.write_text("name: toy\nshard_size: 4\nqueries: {count: 21}\napis: {domains: 6}\n")
-    made = run_recipe(path, tmp_path, stages=toys.STAGES)
+
+    async def called() -> Any:
+        return run_recipe(path, tmp_path, stages=toys.STAGES)
+
+    made = asyncio.run(called()) if inside else run_recipe(path, tmp_path, stages=toys.STAGES)
     assert made.published and made.published.label == "toy/1.0.0"
     assert len(preview_recipe(toys.recipe(), 2, stages=toys.STAGES).samples) == 2
-
-
-async def test_a_recipe_runs_inside_a_loop(tmp_path: Path) -> None:
-    """The same call works in a notebook, whose loop runs already."""
-    assert run_recipe(toys.recipe(), tmp_path, stages=toys.STAGES).summary.counts.accepted == 17
-
-
-def test_a_preview_draws_no_more_than_it_needs() -> None:
-    """A large recipe shrinks to a few queries and the APIs their pools need; a small one stays."""
-    large = parse_recipe({"name": "a", "queries": {"count": 10**6}, "apis": {"domains": 900}}, "")
-    small = parse_recipe({"name": "a", "queries": {"count": 2}, "apis": {"domains": 1}}, "")
-    assert (shrunk(large, 3).queries.count, shrunk(large, 3).apis.domains) == (9, 4)
-    assert shrunk(small, 3) == small

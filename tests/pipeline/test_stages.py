@@ -52,12 +52,20 @@ def test_briefs_part_the_domains_over_categories() -> None:
         list(feed_domains(Before.of(toys.recipe(apis={"categories": ["Wether"]}))))
 
 
-def test_domains_of_two_categories_may_not_say_the_same() -> None:
-    """The later one is rejected, with the name of the earlier."""
-    found = [Domain(category="A", name="bike rental"), Domain(category="B", name="rental of bikes")]
+@pytest.mark.parametrize(
+    ("name", "other", "same"),
+    [
+        ("bike rental", "rental of bikes", True),
+        ("booking of hotels", "hotel bookings service", True),
+        ("bike rental", "car rental", False),
+    ],
+)
+def test_domains_of_two_categories_may_not_say_the_same(name: str, other: str, same: bool) -> None:
+    """The later one is rejected; order, number and empty words make no other domain."""
+    found = [Domain(category="A", name=name), Domain(category="B", name=other)]
     settled = settle_domains(found)
-    assert settled.accepted == (found[0],)
-    assert settled.rejected[0].reason is Reason.NEAR_DUPLICATE
+    assert settled.accepted == tuple(found[: 2 - same])
+    assert [each.reason for each in settled.rejected] == [Reason.NEAR_DUPLICATE] * same
 
 
 def test_functions_are_unique_and_apis_of_a_category_differ() -> None:
@@ -68,20 +76,6 @@ def test_functions_are_unique_and_apis_of_a_category_differ() -> None:
     again = settle_apis([one, one.model_copy(update={"tool": "other"})])
     assert len(again.accepted) == 1
     assert again.rejected[0].reason is Reason.NEAR_DUPLICATE
-
-
-async def test_every_record_that_enters_leaves(tmp_path: Path) -> None:
-    """What a stage is given comes out of it once, accepted or rejected with a reason."""
-    async with FakeServer() as server:
-        await run(recipe(server), outputs=tmp_path)
-    entered = {row["id"] for row in rows(tmp_path, "queries", "accepted")}
-    for stage in ("dialogues", "tested"):
-        accepted, rejected = (rows(tmp_path, stage, k) for k in ("accepted", "rejected"))
-        left = Counter(r["id"] for r in rejected)
-        left.update((r.get("dialogue") or r)["query"]["id"] for r in accepted)
-        assert left == Counter(entered)
-        assert all(r["reason"] and r["detail"] for r in rejected)
-        entered -= {r["id"] for r in rejected}
 
 
 async def test_each_agent_may_have_its_own_model(tmp_path: Path) -> None:

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 from support import growing_dataset, toys
 
-from toolloom.pipeline.dataset.run_report import count
 from toolloom.pipeline.estimate import estimate
-from toolloom.pipeline.progress import Progress
-from toolloom.pipeline.run import preview, run, segments
-from toolloom.pipeline.stage import Stage, StageInput, check, main_before, planned
+from toolloom.pipeline.run import preview, run
+from toolloom.pipeline.stage import Stage, StageInput, check
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.schemas import Query, Reason, RecipeError, Record, Sample
@@ -19,34 +17,7 @@ BOTH = {"expand": {"rows": 5}, "rewrite": {"votes": 0}}
 WITH_BESIDE = (*toys.STAGES, *growing_dataset.BESIDE)
 
 
-def test_a_recipe_asks_for_what_stands_beside() -> None:
-    """Templates before curation's last stages, instructions after; none of them unless asked."""
-    assert " ".join(stage.name for stage in STAGES) == (
-        "domains worlds apis queries dialogues tested deduplicated templates expanded decontaminated "
-        "balanced rewritten"
-    )
-    added = {s.name for s in planned(STAGES, toys.recipe(**BOTH))}
-    added -= {s.name for s in planned(STAGES, toys.recipe())}
-    assert added == {"templates", "expanded", "rewritten"}
-    assert {s.name for s in STAGES if s.beside} == {"worlds"} | added
-
-
 BESIDE = tuple(stage for stage in STAGES if stage.beside)
-
-
-def test_a_stage_reads_the_rows_and_not_what_stands_beside() -> None:
-    """What is beside the rows ends a segment, so that all of it is there."""
-    names = {s.name: s for s in STAGES}
-    for name, before in (("decontaminated", "deduplicated"), ("rewritten", "balanced")):
-        found = main_before(STAGES, names[name])
-        assert found and found.name == before
-    found_segments = [
-        [s.name for s in segment] for segment in segments(WITH_BESIDE, lambda stage: False)
-    ]
-    assert found_segments[2:] == [["templates"], ["expanded"], ["rewritten"]]
-    after = Stage("after", "", Sample, Sample, toys.test_queries)
-    alone = list(segments((toys.QUERIES, growing_dataset.TEMPLATES, after), lambda stage: False))
-    assert [len(leg) for leg in alone] == [1, 1, 1]
 
 
 def test_files_that_are_not_there_are_told_at_the_start(tmp_path: Path) -> None:
@@ -90,17 +61,6 @@ async def test_shards_do_not_matter(tmp_path: Path) -> None:
     assert made[0] == made[1] == made[2]
 
 
-async def test_a_run_under_way_shows_what_there_is(tmp_path: Path) -> None:
-    """Rows of templates count as soon as they are chosen, and samples all the time."""
-    recipe = toys.recipe(**BOTH)
-    summary = await run(recipe, outputs=tmp_path, stages=WITH_BESIDE)
-    folder = RunFolder(Path(summary.path))
-    (folder.stage("expanded").path / "done.json").unlink()
-    assert (count(folder).accepted, sum(1 for _ in folder.rows())) == (17, 17)
-    (folder.stage("rewritten").path / "done.json").unlink()
-    assert count(folder).instructions == 0
-
-
 async def test_previews_show_some_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few samples, rows of templates and instructions, all that was rejected; no file is left."""
     monkeypatch.chdir(tmp_path)
@@ -126,13 +86,3 @@ async def test_a_forecast_counts_what_stands_beside(tmp_path: Path) -> None:
     assert found["rewritten"].records == rows
     assert found["rewritten"].use.requests == 4 * rows
     assert told.unseen == ()
-
-
-def test_totals_go_by_the_rows() -> None:
-    """Not by what stands beside them; how much is gathered is known when it has been."""
-    watch = Progress()
-    stages = planned(STAGES, toys.recipe(**BOTH))
-    watch.planned(toys.recipe(**BOTH), stages)
-    totals = {stage.name: (stage.total, stage.sure) for stage in watch.figures()}
-    assert totals["templates"] == totals["rewritten"] == (21, False)
-    assert totals["expanded"] == (21, False)

@@ -1,7 +1,8 @@
 """Ways to spoil a dialogue, each with the reason under which the checks have to find it.
 
-`PLANTED` holds them all. Most spoil one thing: a value of a call (`argument`), the answer or the
-request (`worded`); the others take the dialogue as a whole (`planted`).
+`PLANTED` holds them all. Most spoil one thing, and stand in tables by what that is: a value of a
+call, a call, an observation, the messages, the answer, the request; the others (`planted`) take the
+dialogue as a whole.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import datetime as dt
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import wraps
 from itertools import pairwise
 from typing import Any
 
@@ -102,82 +102,136 @@ def given(dialogue: Dialogue, kind: type) -> Iterator[tuple[ToolCall, str, Any]]
                 yield call, name, value
 
 
+def each(
+    reason: Reason, over: Callable[[Dialogue], Iterable[Any]], **mutations: Callable[..., Any]
+) -> None:
+    """Mutations by name: of a dialogue and each thing in it another dialogue, or None."""
+
+    def plant(name: str, spoil: Callable[..., Any]) -> None:
+        def mutate(d: Dialogue) -> Iterator[Dialogue]:
+            yield from filter(None, (spoil(d, thing) for thing in over(d)))
+
+        mutate.__name__ = name
+        PLANTED.append((mutate, reason))
+
+    for name, spoil in mutations.items():
+        plant(name, spoil)
+
+
 # --- values of calls -------------------------------------------------------------------------
 
 
-def argument(reason: Reason, *kinds: type) -> Callable[..., Mutation]:
-    """A mutation of each given argument of these kinds, from a function of its value and schema
-    that gives another value, or None."""
+def argument(reason: Reason, *kinds: type, **others: Callable[[Any, dict[str, Any]], Any]) -> None:
+    """Mutations of each given argument of these kinds, from functions of its value and schema that
+    give another value, or None."""
 
-    def add(other: Callable[[Any, dict[str, Any]], Any]) -> Mutation:
-        @planted(reason)
-        @wraps(other)
-        def mutate(d: Dialogue) -> Iterator[Dialogue]:
-            for kind in kinds:
-                for call, name, value in given(d, kind):
-                    changed = other(value, schemas_of(d, call)[name])
-                    if changed is not None:
-                        yield with_argument(d, call, name, changed)
+    def plant(name: str, other: Callable[[Any, dict[str, Any]], Any]) -> None:
+        def spoil(d: Dialogue, found: tuple[ToolCall, str, Any]) -> Dialogue | None:
+            call, parameter, value = found
+            changed = other(value, schemas_of(d, call)[parameter])
+            return None if changed is None else with_argument(d, call, parameter, changed)
 
-        return mutate
+        each(reason, lambda d: (one for kind in kinds for one in given(d, kind)), **{name: spoil})
 
-    return add
+    for name, other in others.items():
+        plant(name, other)
 
 
-@argument(R.INVALID_INPUT_PARAMETERS, str, int, list)
-def wrong_type(value: Any, _: Any) -> Any:
-    return 4711 if isinstance(value, str) else json.dumps(value)
-
-
-@argument(R.INVALID_INPUT_PARAMETERS, str)
-def off_enum(value: str, schema: Any) -> str | None:
-    return f"{value}_plus" if "enum" in schema else None
-
-
-@argument(R.INVALID_INPUT_PARAMETERS, str)
-def off_format(_: str, schema: Any) -> str | None:
-    return "whenever it suits" if "format" in schema else None
-
-
-@argument(R.UNGROUNDED_ARGUMENT, str)
-def unsaid_string(_: str, schema: Any) -> str | None:
-    return None if {"enum", "format"} & schema.keys() else "Reykjavik Harbour"
-
-
-@argument(R.UNGROUNDED_ARGUMENT, int, float)
-def unsaid_number(value: float, _: Any) -> float:
-    return value + 37
-
-
-@argument(R.UNGROUNDED_ARGUMENT, str)
-def unsaid_date(value: str, schema: Any) -> str | None:
-    if schema.get("format") != "date":
-        return None
-    return (dt.date.fromisoformat(value) + dt.timedelta(days=51)).isoformat()
-
-
-@argument(R.UNGROUNDED_ARGUMENT, str)
-def unsaid_time(value: str, schema: Any) -> str | None:
+def other_time(value: str, schema: dict[str, Any]) -> str | None:
     if schema.get("format") == "time":
         return f"{(int(value[:2]) + 5) % 24:02}:41"
     return f"{value[:11]}04:41:00" if schema.get("format") == "date-time" else None
 
 
-@argument(R.UNGROUNDED_ARGUMENT, list, dict)
-def unsaid_leaf(value: Any, _: Any) -> Any:
+def other_day(value: str, schema: dict[str, Any]) -> str | None:
+    if schema.get("format") != "date":
+        return None
+    return (dt.date.fromisoformat(value) + dt.timedelta(days=51)).isoformat()
+
+
+def other_leaf(value: Any, _: Any) -> Any:
     if isinstance(value, dict):
         return {**value, "city": "Ulaanbaatar"}
     last = value[-1]
     return [*value[:-1], {**last, "quantity": 17} if isinstance(last, dict) else "Ulaanbaatar"]
 
 
-# --- calls -----------------------------------------------------------------------------------
+argument(
+    R.INVALID_INPUT_PARAMETERS,
+    *(str, int, list),
+    wrong_type=lambda value, _: 4711 if isinstance(value, str) else json.dumps(value),
+)
+argument(
+    R.INVALID_INPUT_PARAMETERS,
+    str,
+    off_enum=lambda value, schema: f"{value}_plus" if "enum" in schema else None,
+    off_format=lambda _, schema: "whenever it suits" if "format" in schema else None,
+)
+argument(R.UNGROUNDED_ARGUMENT, int, float, unsaid_number=lambda value, _: value + 37)
+argument(R.UNGROUNDED_ARGUMENT, list, dict, unsaid_leaf=other_leaf)
+argument(
+    R.UNGROUNDED_ARGUMENT,
+    str,
+    unsaid_string=lambda _, s: None if {"enum", "format"} & s.keys() else "Reykjavik Harbour",
+    unsaid_date=other_day,
+    unsaid_time=other_time,
+)
 
 
-@planted(R.API_HALLUCINATION)
-def renamed_api(d: Dialogue) -> Iterator[Dialogue]:
-    for _, call in api_calls(d)[:1]:
-        yield with_call(d, call, name=f"{call.function.name}_v2")
+# --- calls and observations ------------------------------------------------------------------
+
+
+def made(d: Dialogue) -> list[ToolCall]:
+    return [call for _, call in api_calls(d)]
+
+
+def respond(d: Dialogue, call: ToolCall, change: Callable[[Any], Any]) -> Dialogue | None:
+    """The response with other fields, where it is an object."""
+    response = response_of(d, call)
+    return with_observation(d, call, response=change(response)) if type(response) is dict else None
+
+
+def but_the_first(fields: dict[str, Any]) -> dict[str, Any]:
+    return dict(list(fields.items())[1:])
+
+
+each(
+    R.API_HALLUCINATION,
+    lambda d: made(d)[:1],
+    renamed_api=lambda d, call: with_call(d, call, name=f"{call.function.name}_v2"),
+)
+each(
+    R.MISSING_INPUT_PARAMETERS,
+    made,
+    dropped_required=lambda d, call: with_call(
+        d, call, arguments=but_the_first(call.function.arguments)
+    ),
+)
+each(
+    R.INVALID_INPUT_PARAMETERS,
+    made,
+    invented_parameter=lambda d, call: with_argument(d, call, "priority_level", "high"),
+)
+each(
+    R.FALSE_API_CALL_FORMAT,
+    made,
+    arguments_as_text=lambda d, call: with_call(
+        d, call, arguments=json.dumps(call.function.arguments)[:-1]
+    ),
+)
+each(
+    R.OBSERVATION_OFF_SCHEMA,
+    made,
+    field_missing=lambda d, call: respond(d, call, but_the_first),
+    field_of_wrong_type=lambda d, call: respond(
+        d, call, lambda fields: {k: {"x": v} for k, v in fields.items()}
+    ),
+)
+each(
+    R.HAS_EXCEPTION,
+    lambda d: [] if d.query.fault else made(d),
+    unplanned_error=lambda d, call: with_observation(d, call, error="Internal error"),
+)
 
 
 @planted(R.API_HALLUCINATION)
@@ -185,18 +239,6 @@ def search_not_on_offer(d: Dialogue) -> Iterator[Dialogue]:
     if not d.query.ability.searches:
         search = called(("api_search", {"keywords": "x"}, []), first=99)
         yield with_messages(d, [*d.messages[:2], *search, *d.messages[2:]])
-
-
-@planted(R.MISSING_INPUT_PARAMETERS)
-def dropped_required(d: Dialogue) -> Iterator[Dialogue]:
-    for _, call in api_calls(d):
-        yield with_call(d, call, arguments=dict(list(call.function.arguments.items())[1:]))
-
-
-@planted(R.INVALID_INPUT_PARAMETERS)
-def invented_parameter(d: Dialogue) -> Iterator[Dialogue]:
-    for _, call in api_calls(d):
-        yield with_argument(d, call, "priority_level", "high")
 
 
 @planted(R.INTENT_MISMATCH)
@@ -325,30 +367,6 @@ def no_question(d: Dialogue) -> Iterator[Dialogue]:
             yield with_message(d, place, content="All right, one moment.")
 
 
-# --- observations ----------------------------------------------------------------------------
-
-
-@planted(R.OBSERVATION_OFF_SCHEMA)
-def field_missing(d: Dialogue) -> Iterator[Dialogue]:
-    for _, call in api_calls(d):
-        if isinstance(response := response_of(d, call), dict):
-            yield with_observation(d, call, response=dict(list(response.items())[1:]))
-
-
-@planted(R.OBSERVATION_OFF_SCHEMA)
-def field_of_wrong_type(d: Dialogue) -> Iterator[Dialogue]:
-    for _, call in api_calls(d):
-        if isinstance(response := response_of(d, call), dict):
-            yield with_observation(d, call, response={k: {"x": v} for k, v in response.items()})
-
-
-@planted(R.HAS_EXCEPTION)
-def unplanned_error(d: Dialogue) -> Iterator[Dialogue]:
-    for _, call in api_calls(d):
-        if not d.query.fault:
-            yield with_observation(d, call, error="Internal error")
-
-
 @planted(R.NO_API_CALL)
 def not_tried_again(d: Dialogue) -> Iterator[Dialogue]:
     if d.query.fault and d.query.fault.transient:
@@ -358,29 +376,21 @@ def not_tried_again(d: Dialogue) -> Iterator[Dialogue]:
 
 # --- form ------------------------------------------------------------------------------------
 
-
-@planted(R.FALSE_API_CALL_FORMAT)
-def arguments_as_text(d: Dialogue) -> Iterator[Dialogue]:
-    for _, call in api_calls(d):
-        yield with_call(d, call, arguments=json.dumps(call.function.arguments)[:-1])
-
-
-@planted(R.MALFORMED_DIALOGUE)
-def no_answer(d: Dialogue) -> Iterator[Dialogue]:
-    yield with_messages(d, list(d.messages[:-1]))
-
-
-@planted(R.MALFORMED_DIALOGUE)
-def orphan_observation(d: Dialogue) -> Iterator[Dialogue]:
-    stray = Message(role="tool", content='{"response": 1}', tool_call_id="call_none")
-    yield with_messages(d, [*d.messages[:-1], stray, d.messages[-1]])
-
-
-@planted(R.MALFORMED_DIALOGUE)
-def unanswered_call(d: Dialogue) -> Iterator[Dialogue]:
-    for place, message in enumerate(d.messages):
-        if message.role == "tool":
-            yield without(d, {place})
+STRAY = Message(role="tool", content='{"response": 1}', tool_call_id="call_none")
+each(
+    R.MALFORMED_DIALOGUE,
+    lambda d: [list(d.messages)],
+    no_answer=lambda d, all_: with_messages(d, all_[:-1]),
+    orphan_observation=lambda d, all_: with_messages(d, [*all_[:-1], STRAY, all_[-1]]),
+    no_system=lambda d, all_: with_messages(d, all_[1:]),
+    user_twice=lambda d, all_: with_messages(d, [*all_[:2], all_[1], *all_[2:]]),
+)
+each(
+    R.MALFORMED_DIALOGUE,
+    lambda d: [place for place, message in enumerate(d.messages) if message.role == "tool"],
+    unanswered_call=lambda d, place: without(d, {place}),
+    bare_observation=lambda d, place: with_message(d, place, content="It worked."),
+)
 
 
 @planted(R.MALFORMED_DIALOGUE)
@@ -392,66 +402,44 @@ def duplicate_ids(d: Dialogue) -> Iterator[Dialogue]:
         yield Dialogue.model_validate_json(data)
 
 
-@planted(R.MALFORMED_DIALOGUE)
-def bare_observation(d: Dialogue) -> Iterator[Dialogue]:
-    for place, message in enumerate(d.messages):
-        if message.role == "tool":
-            yield with_message(d, place, content="It worked.")
-
-
-@planted(R.MALFORMED_DIALOGUE)
-def no_system(d: Dialogue) -> Iterator[Dialogue]:
-    yield with_messages(d, list(d.messages[1:]))
-
-
-@planted(R.MALFORMED_DIALOGUE)
-def user_twice(d: Dialogue) -> Iterator[Dialogue]:
-    yield with_messages(d, [*d.messages[:2], d.messages[1], *d.messages[2:]])
-
-
 # --- words -----------------------------------------------------------------------------------
 
-
-def worded(
-    reason: Reason, act: Callable[[Dialogue, str], Dialogue] = with_answer
-) -> Callable[..., Mutation]:
-    """A mutation of the last answer, or of the request, from a function of the dialogue and that
-    text that gives other texts."""
-
-    def add(others: Callable[[Dialogue, str], Iterable[str]]) -> Mutation:
-        @planted(reason)
-        @wraps(others)
-        def mutate(d: Dialogue) -> Iterator[Dialogue]:
-            text = d.query.text if act is with_request else d.messages[-1].content or ""
-            for other in others(d, text):
-                yield act(d, other)
-
-        return mutate
-
-    return add
+Words = Callable[[Dialogue, str], Iterable[str]]
 
 
-@worded(R.UNGROUNDED_ANSWER)
+def answers(reason: Reason, **others: Words) -> None:
+    """Mutations of the last answer, from functions of the dialogue and that text that give others."""
+    for name, words in others.items():
+        each(reason, texts(words, lambda d: d.messages[-1].content or ""), **{name: with_answer})
+
+
+def requests(reason: Reason, **others: Words) -> None:
+    """Mutations of the request, in the same way."""
+    for name, words in others.items():
+        each(reason, texts(words, lambda d: d.query.text), **{name: with_request})
+
+
+def texts(words: Words, of: Callable[[Dialogue], str]) -> Callable[[Dialogue], Iterable[str]]:
+    return lambda d: words(d, of(d))
+
+
+def replaced(pattern: str, other: str) -> Words:
+    """Where the text has the pattern, with something else there."""
+    return lambda _, text: [re.sub(pattern, other, text)] if re.search(pattern, text) else []
+
+
+def always(*said: str) -> Words:
+    """These in place of what was said; {} stands for that."""
+    return lambda _, text: [one.replace("{}", text) for one in said]
+
+
 def wrong_number(_: Dialogue, text: str) -> Iterator[str]:
     for number in re.findall(r"(?<![\w.,:/-])\d+(?:\.\d+)?(?![\w.,:/-]*\d)(?!\w)", text):
         yield re.sub(rf"(?<![\w.,]){re.escape(number)}(?!\w)", f"{number}77", text)
 
 
-@worded(R.UNGROUNDED_ANSWER)
 def wrong_name(_: Dialogue, text: str) -> list[str]:
     return [text.replace(n, "Zanzibar") for n in re.findall(r"(?<=[a-z] )[A-Z][a-zé]{3,}", text)]
-
-
-@worded(R.UNGROUNDED_ANSWER)
-def wrong_date(_: Dialogue, text: str) -> list[str]:
-    pattern = r"(?:November|December|March) \d+|\d+(?:st|nd|rd|th) of (?:November|March)|tomorrow"
-    return [re.sub(pattern, "August 17", text)] if re.search(pattern, text) else []
-
-
-@worded(R.UNGROUNDED_ANSWER)
-def wrong_time(_: Dialogue, text: str) -> list[str]:
-    pattern = r"\b\d{1,2}:\d\d(?: ?[ap]m)?|\b\d{1,2} ?[apAP][mM]\b"
-    return [re.sub(pattern, "3:33 am", text)] if re.search(pattern, text) else []
 
 
 OTHER_WORDS = {
@@ -460,7 +448,6 @@ OTHER_WORDS = {
 }  # fmt: skip
 
 
-@worded(R.UNGROUNDED_ANSWER)
 def wrong_choice(d: Dialogue, text: str) -> Iterator[str]:
     for _, call in api_calls(d)[-1:]:
         for value in (response_of(d, call) or {}).values():
@@ -478,14 +465,12 @@ FLIPPED = {
 }  # fmt: skip
 
 
-@worded(R.UNGROUNDED_ANSWER)
 def wrong_polarity(_: Dialogue, text: str) -> Iterator[str]:
     for words, opposite in FLIPPED.items():
         if re.search(words, text):
             yield re.sub(r"^(?:Unfortunately|No), ", "", re.sub(words, opposite, text))
 
 
-@worded(R.UNGROUNDED_ANSWER)
 def answer_without_facts(d: Dialogue, _: str) -> list[str]:
     told = response_of(d, api_calls(d)[-1][1]) if api_calls(d) else None
     values = list(told.values()) if isinstance(told, dict) else []
@@ -494,7 +479,6 @@ def answer_without_facts(d: Dialogue, _: str) -> list[str]:
     return [] if flags or not facts else ["I have taken care of that for you, enjoy."]
 
 
-@worded(R.UNGROUNDED_ANSWER)
 def answer_adds_a_fact(d: Dialogue, text: str) -> Iterator[str]:
     for fact in (
         "It was founded in 1987.",
@@ -507,82 +491,72 @@ def answer_adds_a_fact(d: Dialogue, text: str) -> Iterator[str]:
             yield f"{text} {fact}"
 
 
-@worded(R.UNGROUNDED_ANSWER)
+def answer_loops(_: Dialogue, text: str) -> list[str]:
+    last = re.split(r"(?<=[.!?])\s", text)[-1]
+    return [" ".join([text, *[last] * 3])] if len(last.split()) > 3 else []
+
+
 def claims_success(d: Dialogue, _: str) -> list[str]:
     lasting = d.query.fault and not d.query.fault.transient
     idle = d.query.scenario is Scenario.IRRELEVANCE
     return ["Everything has been done as you wished."] if lasting or idle else []
 
 
-@worded(R.UNGROUNDED_ANSWER)
 def claims_nothing_found(d: Dialogue, _: str) -> list[str]:
     flags = [c for _, c in api_calls(d) if response_of(d, c) == {"success": True}]
     return ["I'm sorry, I was unable to do that for you."] if flags else []
 
 
-@worded(R.FALSE_API_CALL_FORMAT)
-def call_in_words(_: Dialogue, text: str) -> Iterator[str]:
-    for call in (
-        "[BookHotel(name='Ritz')]",
-        "API-Request: [BookHotel(name='Ritz')]",
-        '<tool_call>{"name": "book_hotel", "arguments": {}}</tool_call>',
-        '{"name": "book_hotel", "arguments": {"name": "Ritz"}}',
-        "Action: book_hotel\nAction Input: {}",
-    ):
-        yield call
-        yield f"{text} {call}"
-
-
-@worded(R.MALFORMED_DIALOGUE)
-def empty_answer(_: Dialogue, __: str) -> list[str]:
-    return [" "]
-
-
-@worded(R.UNHELPFUL_ANSWER)
-def remnant_in_answer(_: Dialogue, text: str) -> list[str]:
-    remnants = ("{city}", "[Your Name]", "<name>", "[value]", "{{ total }}")
-    return [f"{text} Best wishes, {remnant}" for remnant in remnants]
-
-
-@worded(R.UNHELPFUL_ANSWER)
-def answer_loops(_: Dialogue, text: str) -> list[str]:
-    last = re.split(r"(?<=[.!?])\s", text)[-1]
-    return [" ".join([text, *[last] * 3])] if len(last.split()) > 3 else []
-
-
-@worded(R.UNHELPFUL_ANSWER)
-def answer_only_asks(_: Dialogue, __: str) -> list[str]:
-    return ["Would you like me to look into that for you?"]
-
-
-@worded(R.UNHELPFUL_ANSWER)
-def answer_as_the_user(_: Dialogue, text: str) -> list[str]:
-    return [f"I want to know something. {text}"]
-
-
-@worded(R.UNHELPFUL_ANSWER)
 def answer_repeats_request(d: Dialogue, _: str) -> list[str]:
     last = [m.content or "" for m in d.messages if m.role == "user"][-1]
     return [last] if len(last) > 15 else []
 
 
-@worded(R.UNHELPFUL_ANSWER)
-def prompt_leaks_into_answer(_: Dialogue, text: str) -> list[str]:
-    return [f"Answer: {text}"]
+answers(
+    R.UNGROUNDED_ANSWER,
+    wrong_number=wrong_number,
+    wrong_name=wrong_name,
+    wrong_date=replaced(
+        r"(?:November|December|March) \d+|\d+(?:st|nd|rd|th) of (?:November|March)|tomorrow",
+        "August 17",
+    ),
+    wrong_time=replaced(r"\b\d{1,2}:\d\d(?: ?[ap]m)?|\b\d{1,2} ?[apAP][mM]\b", "3:33 am"),
+    wrong_choice=wrong_choice,
+    wrong_polarity=wrong_polarity,
+    answer_without_facts=answer_without_facts,
+    answer_adds_a_fact=answer_adds_a_fact,
+    claims_success=claims_success,
+    claims_nothing_found=claims_nothing_found,
+)
+CALLS = (
+    "[BookHotel(name='Ritz')]",
+    "API-Request: [BookHotel(name='Ritz')]",
+    '<tool_call>{"name": "book_hotel", "arguments": {}}</tool_call>',
+    '{"name": "book_hotel", "arguments": {"name": "Ritz"}}',
+    "Action: book_hotel\nAction Input: {}",
+)
+answers(
+    R.FALSE_API_CALL_FORMAT,
+    call_in_words=lambda _, text: [said for call in CALLS for said in (call, f"{text} {call}")],
+)
+answers(R.MALFORMED_DIALOGUE, empty_answer=always(" "))
+REMNANTS = ("{city}", "[Your Name]", "<name>", "[value]", "{{ total }}")
+answers(
+    R.UNHELPFUL_ANSWER,
+    remnant_in_answer=lambda _, text: [f"{text} Best wishes, {left}" for left in REMNANTS],
+    answer_loops=answer_loops,
+    answer_only_asks=always("Would you like me to look into that for you?"),
+    answer_as_the_user=always("I want to know something. {}"),
+    answer_repeats_request=answer_repeats_request,
+    prompt_leaks_into_answer=always("Answer: {}"),
+)
 
 
-@worded(R.VALUE_GIVEN_AWAY, with_request)
 def value_given_away(d: Dialogue, text: str) -> list[str]:
     users = [m.content for m in d.messages if m.role == "user"]
     return [f"{text} {users[1]}"] if d.query.withheld else []
 
 
-@worded(R.VALUE_NOT_MENTIONED, with_request)
-def request_without_values(_: Dialogue, __: str) -> list[str]:
-    return ["Hello, I have a small request for today."]
-
-
-@worded(R.VALUE_NOT_MENTIONED, with_request)
 def request_without_a_value(d: Dialogue, text: str) -> Iterator[str]:
     said = " ".join(m.content or "" for m in d.messages if m.role == "user").lower()
     for _, name, value in given(d, str):
@@ -590,16 +564,15 @@ def request_without_a_value(d: Dialogue, text: str) -> Iterator[str]:
             yield text.replace(value, "it")
 
 
-@worded(R.UNNATURAL_QUERY, with_request)
-def request_as_the_assistant(_: Dialogue, text: str) -> list[str]:
-    return [f"Sure, I can help you with that! {text}"]
-
-
-@worded(R.UNNATURAL_QUERY, with_request)
-def prompt_leaks_into_request(_: Dialogue, text: str) -> list[str]:
-    return [f"Request: {text}", f"{text}\nValues: city, day"]
-
-
-@worded(R.UNNATURAL_QUERY, with_request)
-def remnant_in_request(_: Dialogue, text: str) -> list[str]:
-    return [f"{text} My name is [Your Name]."]
+requests(R.VALUE_GIVEN_AWAY, value_given_away=value_given_away)
+requests(
+    R.VALUE_NOT_MENTIONED,
+    request_without_values=always("Hello, I have a small request for today."),
+    request_without_a_value=request_without_a_value,
+)
+requests(
+    R.UNNATURAL_QUERY,
+    request_as_the_assistant=always("Sure, I can help you with that! {}"),
+    prompt_leaks_into_request=always("Request: {}", "{}\nValues: city, day"),
+    remnant_in_request=always("{} My name is [Your Name]."),
+)

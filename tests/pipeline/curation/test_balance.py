@@ -8,15 +8,12 @@ import pytest
 from support import toys
 from support.curation_rows import fallen, in_split, kept, row, sift
 
-from toolloom.pipeline.curation.balance import balance, value
+from toolloom.pipeline.curation.balance import balance
 from toolloom.schemas import (
     Ability,
-    Dimension,
-    Intention,
     Reason,
     RecipeError,
     Sample,
-    Scenario,
     Split,
 )
 
@@ -66,17 +63,6 @@ def test_several_dimensions_take_one_after_the_other(tmp_path: Path) -> None:
         "call": 5,
         "retrieve_call": 2,
     }
-
-
-def test_what_a_row_counts_as() -> None:
-    """Its first call's category; no calls where none can be made."""
-    apis = toys.api("sea"), toys.api("air")
-    intent = tuple(Intention(api=api.id, arguments={}) for api in reversed(apis))
-    need = toys.query(pool=apis, intent=intent).model_dump(mode="json")
-    assert [value(need, each) for each in Dimension] == ["call", "single", "air", "2"]
-    unserved = {**need, "scenario": Scenario.IRRELEVANCE.value}
-    assert value(unserved, Dimension.CALLS) == "0"
-    assert value({**need, "intent": []}, Dimension.CATEGORY) == ""
 
 
 @pytest.mark.parametrize("factor", [0.5, float("nan"), float("inf")])

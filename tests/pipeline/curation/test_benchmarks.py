@@ -62,14 +62,17 @@ def test_any_other_rows() -> None:
 
 
 def test_files_of_a_folder(tmp_path: Path) -> None:
-    """All of its JSON and text files, below too, by name; places name them within it."""
+    """All of its JSON and text files, below too, by name; places name them within it. One that
+    cannot be read is counted."""
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "2.jsonl").write_text('{"a": "x"}\n\n{"a": "y"}\n')
     (tmp_path / "1.json").write_text('[{"a": "z", "id": "one"}]')
     (tmp_path / "3.txt").write_text("Scene\nF(k='v')\n")
     (tmp_path / "readme.md").write_text("no")
-    assert [p.name for p in files(str(tmp_path))] == ["1.json", "3.txt", "2.jsonl"]
-    found = list(items(str(tmp_path), ImportLog("x")))
+    (tmp_path / "b" / "broken.json").write_text("{ no")
+    log = ImportLog("x")
+    assert [p.name for p in files(str(tmp_path))] == ["1.json", "3.txt", "2.jsonl", "broken.json"]
+    found = list(items(str(tmp_path), log))
     assert [item.place for item in found] == [
         "1.json[1] one",
         "3.txt:1",
@@ -78,15 +81,7 @@ def test_files_of_a_folder(tmp_path: Path) -> None:
         "b/2.jsonl:3",
     ]
     assert found[2].calls == [Gold("F", {"k": "v"})]
-
-
-def test_a_file_that_cannot_be_read_is_counted(tmp_path: Path) -> None:
-    """One bad file does not end the reading of a folder."""
-    (tmp_path / "a.json").write_text("{ no")
-    (tmp_path / "b.jsonl").write_text('{"a": "x"}\n')
-    ledger = ImportLog("x")
-    assert len(list(items(str(tmp_path), ledger))) == 1
-    assert [each.what for each in ledger.report(imported=0).skipped] == ["a.json"]
+    assert [each.what for each in log.report(imported=0).skipped] == ["b/broken.json"]
 
 
 def test_a_benchmark_that_is_not_there_is_named(tmp_path: Path) -> None:

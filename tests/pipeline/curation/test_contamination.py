@@ -16,9 +16,6 @@ from toolloom.pipeline.curation.contamination import (
     decontaminate,
     finding,
     fits,
-    plain_call,
-    says,
-    words,
 )
 from toolloom.pipeline.dataset.run_report import overlap, pairs
 from toolloom.schemas import FunctionCall, JsonObject, Reason, Sample, ToolCall
@@ -67,12 +64,6 @@ def test_thirteen_words_in_a_row_are_contamination(tmp_path: Path) -> None:
     assert (match.benchmark, match.place) == ("bench.jsonl", "bench.jsonl:1 room_1")
     assert match.match == "a quiet room with a desk near the old station for three nights"
     assert (match.row, match.theirs) == (rows[1].dialogue.query.text, TEXT)
-
-
-def test_marks_do_not_part_words() -> None:
-    """A word of Hindi is one word, and a letter of Thai or Japanese one with its marks."""
-    assert words("दिल्ली में मौसम कैसा है?") == ["दिल्ली", "में", "मौसम", "कैसा", "है"]
-    assert [len(words(text)) for text in ("バス", "กี่", "날씨 알려줘")] == [2, 1, 2]
 
 
 def test_a_call_with_values_of_its_own_is_contamination(tmp_path: Path) -> None:
@@ -183,21 +174,6 @@ def test_a_finding_is_read_back(texts: list[str]) -> None:
     match = Match("words", *texts)
     seen = finding(match)
     assert Match(**overlap(seen.check, seen.detail)) == match
-
-
-def test_a_value_says_something_or_nothing() -> None:
-    """True, false, empty and single digits say nothing; four words say enough."""
-    assert [says(v) for v in (True, None, "", 7, "-3")] == [0] * 5
-    assert [says(v) for v in ("no?", 12, "Rome", 0.5)] == [1] * 4
-    assert says("to be or not") == 2
-    assert says({"a": ["Rome", "Bern"], "b": {"c": 3}}) == 2
-
-
-def test_calls_are_equal_however_they_are_written() -> None:
-    """Punctuation in names, types of numbers, case, empty arguments."""
-    one = plain_call("Hotel.book_room", {"guestName": "Åsa", "nights": 3, "note": ""})
-    assert one == plain_call("hotel_bookRoom", {"nights": "3.0", "guest_name": "asa"})
-    assert one != plain_call("hotel_bookRoom", {"nights": -3, "guest_name": "asa"})
 
 
 def test_right_values_are_lists() -> None:

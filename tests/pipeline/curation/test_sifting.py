@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support import toys
 
-from toolloom.pipeline.dataset.run_report import contamination, count
+from toolloom.pipeline.dataset.run_report import contamination
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.run import preview, run
-from toolloom.pipeline.stage import Sifted, Stage, StageInput, planned_stage
+from toolloom.pipeline.stage import Sifted, Stage, StageInput
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run_folder import RunFolder
@@ -94,17 +94,6 @@ async def test_previews_and_forecasts_have_the_stages(tmp_path: Path) -> None:
         tested.accepted,
     )
     assert told.unseen == ()
-
-
-async def test_a_run_under_way_shows_what_is_tested(tmp_path: Path) -> None:
-    """Until rows are curated, those that are tested count."""
-    recipe = toys.recipe(curation=PLAN)
-    await run(recipe, outputs=tmp_path, stages=toys.STAGES)
-    folder = folder_of(tmp_path, recipe)
-    folder.open(recipe, [planned_stage(stage) for stage in (*toys.STAGES, SIFTS[0])])
-    assert count(folder).accepted == sum(1 for _ in folder.rows()) == 17
-    await run(recipe, outputs=tmp_path, stages=CURATED)
-    assert count(folder).accepted == sum(1 for _ in folder.rows()) < 17
 
 
 async def test_a_cancelled_run_ends_its_thread(tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support import toys
 
 from toolloom.pipeline.sampling.draw import (
@@ -14,7 +13,6 @@ from toolloom.pipeline.sampling.draw import (
     check_executed,
     draw_needs,
     executed_by,
-    shares,
 )
 from toolloom.pipeline.sampling.groups import Group
 from toolloom.schemas import (
@@ -26,7 +24,6 @@ from toolloom.schemas import (
     Scenario,
     Source,
     ToolloomError,
-    canonical,
 )
 
 
@@ -84,13 +81,6 @@ def test_references_can_be_linked() -> None:
         assert second.references
 
 
-def test_no_value_stands_twice() -> None:
-    """Words could not say which of two equal values is which."""
-    for need in draw():
-        values = [canonical(v) for i in need.intent for v in i.arguments.values()]
-        assert len(values) == len(set(values))
-
-
 def test_what_two_calls_must_share_they_share() -> None:
     """A folder that both APIs work on, where there is only one: but no call comes twice."""
     folder: JsonObject = {"type": "string", "enum": ["notes"]}
@@ -104,26 +94,22 @@ def test_what_two_calls_must_share_they_share() -> None:
     assert draw(apis[1:], abilities={"call": 1}, scenarios={"multi_turn": 1}) == []
 
 
-def test_the_pool_holds_the_needed_apis_and_the_distractors() -> None:
-    """Each once; of an irrelevant request's category there is none."""
-    for need in draw():
-        ids = [a.id for a in need.pool]
-        assert len(ids) == len(set(ids))
-        if need.scenario is Scenario.IRRELEVANCE:
-            assert need.outside
-            assert need.outside.category not in {a.category for a in need.pool}
-        else:
-            assert {a.id for a in need.needed} <= set(ids)
-            assert len(ids) == len(need.needed) + 2
-
-
 def test_scenarios_have_what_they_need() -> None:
-    """Something is withheld, fails, or is asked for later, where the scenario says so."""
+    """Something is withheld, fails, or is asked for later, where the scenario says so. The pool
+    holds the needed APIs and the distractors, each once; nothing of an irrelevant request."""
     for need in draw():
         assert bool(need.withheld) == (need.scenario is Scenario.CLARIFICATION)
         assert bool(need.fault) == (need.scenario is Scenario.ERROR_RECOVERY)
         assert (need.turns > 1) == (need.scenario is Scenario.MULTI_TURN)
         assert set(need.withheld) <= set(need.needed[0].required)
+        ids = [a.id for a in need.pool]
+        assert len(ids) == len(set(ids))
+        if need.outside:
+            assert need.scenario is Scenario.IRRELEVANCE
+            assert need.outside.category not in {a.category for a in need.pool}
+        else:
+            assert {a.id for a in need.needed} <= set(ids)
+            assert len(ids) == len(need.needed) + 2
 
 
 def test_what_the_pool_cannot_serve_is_not_drawn() -> None:
@@ -183,17 +169,6 @@ def test_levels_that_are_not_there_give_their_weight_away() -> None:
     assert all(len(n.intent) == 2 and len(n.needed) == 1 for n in needs)
 
 
-def test_a_level_of_few_combinations_leaves_its_turns_to_others() -> None:
-    """Better another weight than the same two APIs again and again."""
-    apis = [*(city("maps", name) for name in "abcdef"), city("trains", "station")]
-    apis = [
-        a.model_copy(update={"collections": ("x",)}) if a.name in "a station" else a for a in apis
-    ]
-    plan = {"levels": {"single_tool": 1, "collection": 1}, "abilities": {"call": 1}}
-    found = levels(draw(apis, scenarios={"multi_turn": 1}, **plan))
-    assert found == {Level.SINGLE_TOOL: 74, Level.COLLECTION: 10}
-
-
 def test_no_combination_repeats_before_others_had_a_turn() -> None:
     """All pairs of a tool come once before one comes twice."""
     apis = [city("maps", name) for name in "abcdefg"]
@@ -225,23 +200,25 @@ def test_distractors_are_near_and_far() -> None:
     assert min(sum(a.category == "elsewhere" for a in n.pool) for n in mine) >= 1
 
 
-def test_irrelevance_in_one_category_spares_the_tool() -> None:
-    """An imported document is often one category: then no API of the needed one's tool is shown."""
-    needs = draw([city(t, n) for t in "xyz" for n in "ab"], scenarios={"irrelevance": 1})
-    assert len(needs) == 84
-    assert all(n.outside and n.outside.tool not in {a.tool for a in n.pool} for n in needs)
+SHOP = [city("shop", n) for n in ("listOrders", "get_order", "findCustomer", "customer-drop")]
 
 
-def test_irrelevance_in_one_tool_spares_what_sounds_alike() -> None:
-    """Of a single tool only APIs are shown whose names share no word with the needed one."""
-    apis = [city("shop", n) for n in ("listOrders", "get_order", "findCustomer", "customer-delete")]
+@pytest.mark.parametrize(
+    ("apis", "about"),
+    [
+        # An imported document is often one category: no API of the needed one's tool is shown.
+        ([city(t, n) for t in "xyz" for n in "ab"], lambda api: api.tool),
+        # Of a single tool only APIs are shown whose names share no word with the needed one.
+        (SHOP, lambda api: "order" in api.name.lower()),
+    ],
+)
+def test_irrelevance_spares_what_is_near(apis: list[Api], about: Callable[[Api], Any]) -> None:
+    """What would serve the request is not in the pool, and without anything else none is drawn."""
     needs = draw(apis, scenarios={"irrelevance": 1})
     assert len(needs) == 84
     for need in needs:
-        assert need.outside
-        about = "rder" if "rder" in need.outside.name else "ustomer"
-        assert all(about not in api.name for api in need.pool)
-    assert draw(apis[:2], scenarios={"irrelevance": 1}) == []
+        assert need.outside and about(need.outside) not in map(about, need.pool)
+    assert draw(SHOP[:2], scenarios={"irrelevance": 1}) == []
 
 
 WRONG = {"city": ["Atlantis", "Lemuria"]}
@@ -309,52 +286,34 @@ def test_large_pools_are_drawn_from_quickly() -> None:
     assert len({need.intent[0].api for need in needs}) == 300
 
 
-@given(
-    st.dictionaries(st.integers(0, 9), st.floats(0, 1000), min_size=1, max_size=8),
-    st.integers(0, 1000),
+PYTHON: dict[str, Any] = {"kind": "python", "reference": "tools/weather.py"}
+MCP: dict[str, Any] = {"kind": "mcp", "reference": "weather"}
+
+
+@pytest.mark.parametrize(
+    ("listed", "made", "runs"),
+    [
+        ({"path": "tools/weather.py"}, PYTHON, True),
+        ({"path": "tools", "format": "python"}, PYTHON, True),
+        ({"path": "tools"}, PYTHON, False),
+        ({"path": "tools/weather.py", "execute": ["now"]}, {**PYTHON, "operation": "now"}, True),
+        ({"path": "tools/weather.py", "execute": ["forecast"]}, PYTHON, False),
+        ({"path": "tools/other.py"}, PYTHON, False),
+        ({"path": "tools/weather.py"}, {}, False),  # generated
+        ({"mcp": "/opt/bin/weather --home x"}, MCP, True),
+        ({"mcp": "weather", "name": "sky"}, {**MCP, "reference": "sky"}, True),
+        ({"mcp": "weather", "name": "sky"}, MCP, False),
+        ({"mcp": "weather"}, {**MCP, "kind": "python"}, False),
+    ],
 )
-def test_shares_add_up(weights: dict[int, float], count: int) -> None:
-    """Every share is its exact part, rounded down or up, and nothing is left over."""
-    parts = shares(weights, count)
-    total = sum(weights.values())
-    if total <= 0:
-        assert parts == {}
-        return
-    assert sum(parts.values()) == count
-    for key, part in parts.items():
-        assert part == pytest.approx(count * weights[key] / total, abs=1.0001)
-
-
-def runs(source: dict[str, Any], **of: Any) -> bool:
-    recipe = toys.recipe(apis={"sources": [{"execute": ["current"], **source}]})
-    found = executed_by(recipe, toys.api().model_copy(update={"source": Source(**of)}))
-    assert found in (None, *recipe.apis.sources)
-    return found is not None
-
-
-def test_what_a_source_lists_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its name or its operation, from the very source that lists it; of a folder, where its
-    format says that it holds Python."""
-    monkeypatch.chdir(tmp_path)
+def test_only_what_a_source_lists_is_executed(listed: Any, made: Any, runs: bool) -> None:
+    """By its name or its operation, from the very source that lists it; a server is known by the
+    name that the recipe gives it, else by its program's."""
     Path("tools").mkdir()
     Path("tools/weather.py").touch()
-    python: dict[str, Any] = {"kind": "python", "reference": "tools/weather.py"}
-    assert runs({"path": "tools/weather.py"}, **python)
-    assert runs({"path": "tools", "format": "python"}, **python)
-    assert not runs({"path": "tools"}, **python)
-    assert runs({"path": "tools/weather.py", "execute": ["now"]}, **python, operation="now")
-    assert not runs({"path": "tools/weather.py", "execute": ["forecast"]}, **python)
-    assert not runs({"path": "tools/weather.py", "execute": []}, **python)
-    assert not runs({"path": "tools/other.py"}, **python)
-    assert not runs({"path": "tools/weather.py"})  # generated
-    assert not runs({"mcp": "weather"}, kind="python", reference="weather")
-
-
-def test_a_server_is_known_by_its_name() -> None:
-    """The one the recipe gives it, else its program's."""
-    assert runs({"mcp": "/opt/bin/weather --home x"}, kind="mcp", reference="weather")
-    assert runs({"mcp": "weather", "name": "sky"}, kind="mcp", reference="sky")
-    assert not runs({"mcp": "weather", "name": "sky"}, kind="mcp", reference="weather")
+    recipe = toys.recipe(apis={"sources": [{"execute": ["current"], **listed}]})
+    found = executed_by(recipe, toys.api().model_copy(update={"source": Source(**made)}))
+    assert found == (recipe.apis.sources[0] if runs else None)
 
 
 def test_a_source_that_executes_nothing_is_told() -> None:

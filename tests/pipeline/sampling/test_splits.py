@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import toys
 
-from toolloom.pipeline.sampling.draw import SplitPools, draw_needs
+from toolloom.pipeline.sampling.draw import draw_needs
 from toolloom.schemas import (
     Api,
     JsonObject,
@@ -135,24 +135,6 @@ def test_one_split_alone_is_drawn_as_with_all_others() -> None:
         assert {n.id for n in other}.isdisjoint(n.id for n in alone)
 
 
-def test_what_an_unseen_split_cannot_serve_goes_to_the_seen_ones() -> None:
-    """By their weights, without a loss."""
-    plan = {"seen": ["c0"], "unseen": [], "test_tool": 0.1}
-    needs = draw(pool(1), count=100, splits=plan)
-    shares = zip((Split.TRAIN, Split.VALIDATION, Split.TEST_INSTRUCTION), (75, 13, 12), strict=True)
-    assert Counter(map(wanted, needs)) == dict(shares)
-
-
-def test_unseen_tools_are_of_categories_that_have_a_seen_one() -> None:
-    """Else it were a test of unseen categories, as both are new."""
-    plan = SplitPlan(unseen=("c0/t0", "c1/t0", "c1/t1"), seen=("c0/t1", "c0", "c1"))
-    apis = [*tool("c0", "t0"), *tool("c0", "t1"), *tool("c1", "t0"), *tool("c1", "t1")]
-    zones = SplitPools(recipe(splits=plan.model_dump()), apis)
-    assert {(a.category, a.tool) for a in zones.group(Split.TEST_TOOL).apis} == {("c0", "t0")}
-    assert {a.category for a in zones.offers(Split.TEST_TOOL).apis} == {"c0"}
-    assert len(zones.offers(Split.TEST_CATEGORY).apis) == len(apis)
-
-
 def test_nothing_to_train_on_is_told_with_what_to_do() -> None:
     """The error names the categories; one of them under `seen` helps."""
     held = {"unseen": ["c0", "c1"]}
@@ -160,12 +142,3 @@ def test_nothing_to_train_on_is_told_with_what_to_do() -> None:
         draw(pool(2), splits=held)
     needs = draw(pool(2), splits={"unseen": ["c0"], "seen": ["c1"]})
     assert set(map(wanted, needs)) == set(Split) - {Split.TEST_TOOL}
-
-
-def test_an_api_without_a_choice_of_values_is_in_one_split() -> None:
-    """All its calls are equal; the others fill the splits it is not in."""
-    fixed = toys.api("c0", "fixed").model_copy(update={"parameters": of(mode={"enum": ["on"]})})
-    needs = draw([fixed, *tool("c0", "t0")], splits={"seen": ["c0"]}, count=80)
-    single = [n for n in needs if [i.api for i in n.intent] == [fixed.id]]
-    assert len({wanted(need) for need in single}) == 1
-    assert set(map(wanted, needs)) == {Split.TRAIN, Split.VALIDATION, Split.TEST_INSTRUCTION}

@@ -13,7 +13,6 @@ from support.json_values import SCALARS, json_values
 
 from toolloom.pipeline.checks.schema import fits
 from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value
-from toolloom.pipeline.sampling.vocabulary import BY_NAME
 
 NOW = dt.datetime(2026, 3, 2, 9, 30)
 
@@ -30,20 +29,15 @@ def drawn(name: str, schema: dict[str, Any], seed: int = 0, language: str = "Eng
         {"type": "string", "format": "date-time"},
         {"type": "string", "format": "email"},
         {"type": "string", "format": "uuid"},
-        {"type": "integer", "minimum": 3, "maximum": 4},
-        {"type": "number", "minimum": 0, "maximum": 1},
         {"type": ["null", "integer"]},
         {"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 5},
         {"type": "integer", "minimum": 7, "multipleOf": 5},
         {"type": "number", "multipleOf": 0.25, "maximum": 2},
         {"type": "number", "minimum": 0.001, "maximum": 0.002},
-        {"type": "integer", "maximum": -10},
         {"enum": [None, "a"]},
         {"type": "string", "enum": ["a", 3, None]},
         {"type": "string", "examples": [3, "", "x" * 900, "a\u0007", "fine"]},
-        {"type": "string", "default": "json"},
         {"type": "string", "format": "int64"},
-        {"type": "string", "format": "uri"},
         {"anyOf": [{"type": "null"}, {"type": "string"}, {"type": "integer"}]},
         {"oneOf": [{"type": "string", "format": "date"}, {"type": "integer"}]},
         {"allOf": [{"type": "integer", "minimum": 5}, {"maximum": 6}]},
@@ -51,7 +45,6 @@ def drawn(name: str, schema: dict[str, Any], seed: int = 0, language: str = "Eng
         {"type": "array", "items": {"enum": [1, 2, 3, 4]}, "minItems": 4, "uniqueItems": True},
         {"properties": {"city": {"type": "string"}}, "required": ["city"]},
         {"type": "object", "properties": {"a": {"default": 1}, "city": {}}, "minProperties": 1},
-        {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     ],
 )
 def test_values_fit_their_schema(schema: dict[str, Any]) -> None:
@@ -66,13 +59,11 @@ def test_values_fit_their_schema(schema: dict[str, Any]) -> None:
         {"type": "string", "maxLength": 0},
         {"type": "string", "format": "password"},
         {"type": "boolean", "enum": [False]},
-        {"type": "integer", "minimum": 5, "maximum": 4},
         {"type": "integer", "minimum": 6, "maximum": 9, "multipleOf": 5},
         {"type": "array", "items": {"type": "integer"}, "minItems": 10**9},
         {"type": "array", "items": {"const": 1}, "minItems": 2, "uniqueItems": True},
         {"type": "array", "items": False},
         {"type": "object"},
-        {"type": "object", "properties": {"blob": {"type": "string"}}},
         # Without enum, example, format or a telling name: noise helps nobody.
         {"type": "object", "properties": {"blob": {"type": "string"}}, "required": ["blob"]},
         {"type": "string", "pattern": "^[A-Z]{3}$"},
@@ -94,43 +85,22 @@ def test_what_cannot_be_satisfied_has_no_value(schema: Any) -> None:
         drawn("city" if isinstance(schema, dict) else "x", schema)
 
 
-def test_names_tell_values() -> None:
-    """A parameter's name, or its ending, says what its values look like."""
-    for name in BY_NAME:
-        kind = "number" if isinstance(drawn(name, {"type": "number"}), float) else "string"
-        assert drawn(f"user_{name}", {"type": kind}), name
-
-
 @pytest.mark.parametrize(
     ("name", "like"),
     [
         ("phoneNumber", r"\+1-555-01\d\d"),
-        ("user-email", r"\S+@\S+"),
         ("HTTPUrl", "https?://.*"),
         ("X-Customer.ID", r"[A-Z]\d{5}"),
-        ("cities", r"\D+"),
         ("account_ids", r"[A-Z]\d{5}"),
         ("startDate", r"\d{4}-\d\d-\d\d"),
-        ("created_at", r"\d{4}-\d\d-\d\dT.*Z"),
         ("departureTime", r"\d\d:\d\d"),
         ("target_timezone", r"[A-Z]\w+/\w+"),
-        ("baseCurrency", "[A-Z]{3}"),
         ("searchQuery", r"[a-z]+ [a-z]+"),
     ],
 )
 def test_names_are_read_however_they_join_their_words(name: str, like: str) -> None:
     """The longest ending that is known counts, in the singular too."""
     assert re.fullmatch(like, drawn(name, {"type": "string"}))
-
-
-def test_known_numbers_keep_to_their_bounds() -> None:
-    """A page is small, an id is large, and the schema has the last word."""
-    for seed in range(20):
-        assert 1 <= drawn("page", {"type": "integer"}, seed) <= 5
-        assert 1000 <= drawn("user_id", {"type": "integer"}, seed) <= 99_999
-        assert drawn("per_page", {"type": "integer", "maximum": 3}, seed) <= 3
-        assert drawn("years", {"type": "integer"}, seed) <= 50  # a number of them is no year
-        assert isinstance(drawn("amount", {"type": "number"}, seed), int | float)
 
 
 def test_a_default_is_for_what_must_be_there() -> None:
@@ -149,15 +119,6 @@ def test_many_options_are_not_all_asked_for() -> None:
     assert 1 < sum(sizes) / 50 < 3
 
 
-def test_nesting_is_bounded() -> None:
-    """Deep objects have no value; it takes no time to say so."""
-    schema: dict[str, Any] = {"type": "string"}
-    for _ in range(300):
-        schema = {"type": "object", "properties": {"city": schema}, "required": ["city"]}
-    with pytest.raises(NoValue):
-        drawn("x", schema)
-
-
 @pytest.mark.timeout(60)
 def test_tries_in_tries_do_not_multiply() -> None:
     """A schema that refuses everything, at each of its levels, is soon given up."""
@@ -167,16 +128,6 @@ def test_tries_in_tries_do_not_multiply() -> None:
         schema = {"properties": {"city": items, "town": items}, "required": ["city"], "not": {}}
     with pytest.raises(NoValue):
         drawn("x", schema)
-
-
-def test_identities_are_drawn_where_nothing_tells_more() -> None:
-    """`invoice` of `GET /invoices/{invoice}` is one of many."""
-    schema = {"type": "object", "properties": {"invoice": {"type": "string"}}}
-    schema["required"] = ["invoice"]
-    with pytest.raises(NoValue):
-        draw_object(schema, random.Random(0), NOW)
-    found = draw_object(schema, random.Random(0), NOW, identities=frozenset({"invoice"}))
-    assert re.fullmatch(r"[A-Z]\d{5}", found["invoice"])
 
 
 KEYS = (
@@ -205,15 +156,3 @@ def test_values_suit_the_dialogue() -> None:
         assert drawn("day", {"type": "string", "format": "date"}, seed) > "2026-03-02"
     schema = {"type": "string"}
     assert drawn("city", schema, 1, "German") != drawn("city", schema, 1, "English")
-
-
-def test_required_values_are_always_drawn() -> None:
-    """Of the optional ones about half; one that cannot be drawn is left out."""
-    schema = {
-        "type": "object",
-        "properties": {n: {"type": "string"} for n in ("city", "email", "blob")},
-        "required": ["city"],
-    }
-    some = [draw_object(schema, random.Random(seed), NOW) for seed in range(40)]
-    assert all("city" in d and "blob" not in d for d in some)
-    assert 5 < sum("email" in d for d in some) < 35

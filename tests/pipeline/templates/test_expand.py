@@ -22,11 +22,10 @@ from support.expanded_dataset import (
 )
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.templates import expand as stage
-from toolloom.pipeline.templates.expand import even, expand, in_turns
+from toolloom.pipeline.templates.expand import expand
 from toolloom.pipeline.templates.filling import TemplateRenderer
-from toolloom.schemas import Dialogue, Reason, Sample, Split, SplitPlan, Template
+from toolloom.schemas import Dialogue, Reason, Sample, Split, SplitPlan
 from toolloom.schemas.splits import split_of_need
 
 SEEN: dict[str, Any] = {"test_tool": 0, "test_category": 0}
@@ -65,30 +64,6 @@ def test_processes_make_the_same_rows(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(stage, "SHARED", 1)
     assert list(expand(given(tmp_path, rooms, expand={"rows": 60}))) == alone
     assert made_of(parted(alone)[0]).total() == 60
-
-
-@pytest.mark.parametrize(
-    ("wanted", "most", "shares"),
-    [
-        (7, [9, 9, 9], [3, 2, 2]),
-        (9, [1, 9, 2], [1, 6, 2]),
-        (2, [9, 9, 9], [1, 1, 0]),
-        (9, [1, 0, 2], [1, 0, 2]),
-    ],
-)
-def test_rows_are_spread_evenly(wanted: int, most: list[int], shares: list[int]) -> None:
-    """As far as each has some, and one more for the first."""
-    assert even(wanted, most, range(3)) == shares
-
-
-def test_groups_take_turns() -> None:
-    """Where rows are fewer than templates, as many of each world or of what is called."""
-    groups = [world for world, scripts in (("a", 9), ("b", 4), ("c", 2)) for _ in range(scripts)]
-    order = in_turns(groups, rng_for(1))
-    assert sorted(order) == list(range(15))
-    assert Counter(groups[place] for place in order[:6]) == {"a": 2, "b": 2, "c": 2}
-    shares = even(3, [100] * 15, order)
-    assert {groups[place] for place, share in enumerate(shares) if share} == {"a", "b", "c"}
 
 
 def test_what_is_left_is_made_in_another_pass(tmp_path: Path) -> None:
@@ -181,20 +156,3 @@ def test_values_keep_their_types_and_texts_their_letters() -> None:
     seen = json.loads(sample.dialogue.messages[3].content or "")
     assert seen["response"] == {"host": 'The "Inn" {x}', "price": 81.5, "offer": "QX7781"}
     assert 'at The "Inn" {x} for 81.5 euros' in (sample.dialogue.messages[-1].content or "")
-
-
-def test_parts_of_a_draw_share_no_row() -> None:
-    """As long as all rows are listed; what only results hold makes no row of its own."""
-    renderer = TemplateRenderer(template(SINGLE, **MANY))
-    assert renderer.distinct == 288
-    parts = [[*renderer.drawn(rng_for(1), 500, part, 3)] for part in range(3)]
-    told = [row[:3] for part in parts for row in part]
-    assert len(told) == len(set(told)) == 288 - 1
-
-
-def test_many_values_are_drawn_one_by_one() -> None:
-    """Of a template with more rows than can be listed, no row twice."""
-    many = {**MANY, "city": [f"Town {n}" for n in range(2_000)]}
-    of: Template = template(SINGLE, **many, kind="written")
-    rows = [*TemplateRenderer(of).drawn(rng_for(1), 300)]
-    assert len({row[:3] for row in rows}) == len(rows) > 290

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -63,35 +62,19 @@ def test_a_template_gives_back_its_sample_and_rows_that_pass(row: JsonObject) ->
 
 
 def test_value_is_one_slot_in_all_places() -> None:
-    """What the user tells is the same in the intent, the call and the reply; a small number and
-    what the response alone holds stay."""
+    """What the user tells is the same in the intent, the call and the reply; a small number, what
+    the response alone holds, the system turn and the documentation stay."""
     made = mined_dataset.template(LISBON, PORTO)
-    assert "Lisbon" not in str(made.sample["dialogue"]["messages"])
+    before, after = LISBON["dialogue"], made.sample["dialogue"]
+    assert "Lisbon" not in str(after["messages"])
     assert made.goal == "Find me a hotel in {city} for three nights."
     assert mined_dataset.slots(made) == {"city"}
     assert values(made, "city")[:2] == ["Lisbon", "Porto"]
     (choice,) = made.choices
     assert sum(choice.sources.values()) == len(choice.rows) <= VALUES
     assert choice.sources["sample"] == choice.sources["samples"] == 1
-
-
-def test_forms_are_columns_of_one_choice() -> None:
-    """A date that is spoken as «May 3, 2026» and «3 May» is drawn once."""
-    made = mined_dataset.template(DINNER)
-    choice = next(c for c in made.choices if "day" in c.slots)
-    assert set(choice.slots) == {"day", "day_month_day_year", "day_day_month"}
-    assert choice.rows[0][choice.slots.index("day_month_day_year")] == "May 3, 2026"
-
-
-def test_system_turn_and_documentation_stay() -> None:
-    """Slots stand neither in the system turn nor in the pool; a value that stands there stays."""
-    row = json.loads(json.dumps(LISBON))
-    made = mined_dataset.template(row)
-    query = made.sample["dialogue"]["query"]
-    assert query["pool"] == row["dialogue"]["query"]["pool"]
-    assert made.sample["dialogue"]["messages"][0] == row["dialogue"]["messages"][0]
-    row["dialogue"]["query"]["pool"][0]["description"] = "Finds hotels, in Lisbon for one."
-    assert isinstance(mine(row, SeenValues()), Rejected)
+    assert after["query"]["pool"] == before["query"]["pool"]
+    assert after["messages"][0] == before["messages"][0]
 
 
 def test_template_tells_where_it_comes_from() -> None:
@@ -103,19 +86,12 @@ def test_template_tells_where_it_comes_from() -> None:
     assert made.provenance[0].parents == (made.id,)
 
 
-def test_search_keywords_follow_the_value() -> None:
-    """A value among the keywords of a search is a slot there too."""
-    row = json.loads(json.dumps(LISBON))
-    search = {"name": "api_search", "arguments": {"keywords": "hotels Lisbon"}}
-    call = {"id": "s", "type": "function", "function": search}
-    told = {"role": "assistant", "content": None, "name": None, "tool_calls": [call]}
-    found = {"role": "tool", "content": '{"response":[],"error":null}', "tool_call_id": "s"}
-    row["dialogue"]["messages"][2:2] = [told, {**found, "name": "api_search"}]
-    made = mine(row, SeenValues())
-    assert isinstance(made, Rejected | Template)
-    if isinstance(made, Template):
-        searched = made.sample["dialogue"]["messages"][2]["tool_calls"][0]["function"]
-        assert searched["arguments"] == {"keywords": f"hotels {OPEN}city{CLOSE}"}
+def test_forms_are_columns_of_one_choice() -> None:
+    """A date that is spoken as «May 3, 2026» and «3 May» is drawn once."""
+    made = mined_dataset.template(DINNER)
+    choice = next(c for c in made.choices if "day" in c.slots)
+    assert set(choice.slots) == {"day", "day_month_day_year", "day_day_month"}
+    assert choice.rows[0][choice.slots.index("day_month_day_year")] == "May 3, 2026"
 
 
 def test_two_values_never_become_one() -> None:
@@ -144,37 +120,25 @@ def test_hand_written_dialogues_are_mined_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "reason", "words"),
+    ("row", "words"),
     [
+        (sample(ASKED, (HOTELS, GIVEN, FOUND), TOLD, kind="executed"), "an execution"),
+        (sample(f"{ASKED} {OPEN}city{CLOSE}", (HOTELS, GIVEN, FOUND), TOLD), "mark slots"),
+        (sample("Find it. " * 4000, (HOTELS, GIVEN, FOUND), TOLD), "characters"),
         (
-            sample(ASKED, (HOTELS, GIVEN, FOUND), TOLD, kind="executed"),
-            Reason.EXECUTED_RESULT,
-            "an execution",
-        ),
-        (
-            sample(f"Find {OPEN}city{CLOSE}.", (HOTELS, {"city": "X", "nights": 3}, FOUND), "Ok."),
-            Reason.NOTHING_TO_VARY,
-            "mark slots",
-        ),
-        (
-            sample("Find it. " * 4000, (HOTELS, GIVEN, FOUND), TOLD),
-            Reason.NOTHING_TO_VARY,
-            "characters",
-        ),
-        (
-            sample("Where?", (api("ferry", {}, {"pier": WHOLE}), {}, {"pier": 77}), "At pier 77."),
-            Reason.NOTHING_TO_VARY,
+            sample("Where?", (api("ferry", {}, {"pier": WHOLE}), {}, {"pier": 77}), "77."),
             "may vary",
         ),
     ],
     ids=["executed", "a smuggled slot", "too long", "no argument"],
 )
-def test_samples_that_make_no_template(row: JsonObject, reason: Reason, words: str) -> None:
+def test_samples_that_make_no_template(row: JsonObject, words: str) -> None:
     """They are rejected whole, with the reason."""
     made = mine(row, SeenValues())
     assert isinstance(made, Rejected)
-    assert (made.reason, made.record) == (reason, row)
-    assert words in made.detail
+    executed = words == "an execution"
+    assert made.reason is (Reason.EXECUTED_RESULT if executed else Reason.NOTHING_TO_VARY)
+    assert made.record == row and words in made.detail
 
 
 def ask(
@@ -245,7 +209,5 @@ CASES: dict[str, tuple[JsonObject, str, str]] = {
 def test_what_is_in_doubt_stays(rule: str) -> None:
     """The finding tells people why."""
     row, name, words = CASES[rule]
-    details = [
-        f.detail for f in mined_dataset.kept(row) if f.detail.startswith(f"argument {name} ")
-    ]
-    assert details and words in details[0], mined_dataset.kept(row)
+    said = [f.detail for f in mined_dataset.kept(row) if f.detail.startswith(f"argument {name} ")]
+    assert said and words in said[0]
