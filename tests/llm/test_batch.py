@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sqlite3
+import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support.batch_server import Batching, BatchServer
 from support.batches import QUICK, ask_all, echo, opened, rows
 from support.waiting import until
 
-from toolloom.llm import FakeServer, Gateway, Model
-from toolloom.llm.batch import Pace, outcomes
+from toolloom.llm import FakeServer, Gateway
+from toolloom.llm.batch import outcomes
 from toolloom.llm.scripted import ScriptedFailure
 from toolloom.schemas import (
     Budget,
@@ -120,14 +121,10 @@ async def test_a_reply_keeps_its_price(cache, batched, plain, city):
 async def test_models_of_one_name_share_batches(cache, batched, plain):
     """Two agents with settings of their own for one model go into one batch."""
     async with BatchServer(echo) as server, Gateway(cache, pace=QUICK) as gateway:
-        small = gateway.model(batched(server, concurrency=2))
-        large = gateway.model(batched(server, concurrency=8))
-        asked = [model.complete(plain(str(n))) for n in range(3) for model in (large, small)]
+        models = [gateway.model(batched(server, concurrency=most)) for most in (2, 8)]
+        asked = (model.complete(plain(str(n))) for n in range(3) for model in models)
         await asyncio.gather(*asked)
-        asked = [large.complete(plain(f"more {n}")) for n in range(8)]
-        await asyncio.gather(*asked)
-        sizes = [b["request_counts"]["total"] for b in server.batches.values()]
-    assert sizes == [3, 8]
+        assert [b["request_counts"]["total"] for b in server.batches.values()] == [3]
 
 
 async def test_processes_share_a_cache_and_its_batches(cache, batched, plain):
@@ -181,7 +178,7 @@ async def test_a_batch_that_is_lost_is_sent_again(cache, batched, plain, vanishe
     import openai
 
     async with (
-        BatchServer(echo, Batching(seconds=1)) as server,
+        BatchServer(echo, Batching(seconds=0.3)) as server,
         opened(cache, batched(server)) as model,
     ):
         asked = asyncio.create_task(ask_all(model, plain, 3))
@@ -279,18 +276,6 @@ async def test_an_open_batch_counts_from_the_start(cache, at, batched, plain):
     assert [reply.text for reply in replies] == [f"answer to question {n}" for n in range(5)]
 
 
-async def test_a_batch_that_was_never_made_is_held_anew(cache, batched, plain):
-    """What an earlier process did not send is as much as any other request."""
-    options = {"budget": Budget(max_requests=3), "run": "a"}
-    async with BatchServer(echo, Batching(uploading=1)) as server:
-        await leave_a_batch(cache, batched(server), plain, 3, "gathered", **options)
-        async with opened(cache, batched(server), **options) as model:
-            asked = (model.complete(plain(f"question {n}")) for n in (0, 1, 8, 9))
-            replies = await asyncio.gather(*asked, return_exceptions=True)
-        assert server.received == 3
-    assert sum(isinstance(reply, BudgetReached) for reply in replies) == 1
-
-
 async def test_an_open_batch_gives_back_what_it_did_not_use(cache, batched, plain):
     """Requests wait for a batch that holds room back, also if an earlier process sent it."""
     async with BatchServer(echo, Batching(seconds=0.3)) as server:
@@ -300,40 +285,6 @@ async def test_an_open_batch_gives_back_what_it_did_not_use(cache, batched, plai
             assert (await model.complete(plain("another"))).text == "answer to another"
             await ask_all(model, plain, 4)
         assert (server.received, server.repeats) == (5, 0)
-
-
-async def test_who_comes_while_an_answer_is_committed_gets_it(cache, batched, plain, monkeypatch):
-    """A request of an earlier process's batch that is asked for at that moment."""
-    commit, reached, goes_on = Model.commit, asyncio.Event(), asyncio.Event()
-
-    async def slow(*given):
-        reached.set()
-        await goes_on.wait()
-        return await commit(*given)
-
-    monkeypatch.setattr(Model, "commit", slow)
-    async with BatchServer(echo, Batching(seconds=0.3)) as server:
-        await leave_a_batch(cache, batched(server), plain, 2)
-        async with opened(cache, batched(server)) as model:
-            first = asyncio.create_task(model.complete(plain("question 0")))
-            await reached.wait()
-            second = asyncio.create_task(model.complete(plain("question 1")))
-            await asyncio.sleep(0.1)
-            goes_on.set()
-            async with asyncio.timeout(60):
-                texts = [(await first).text, (await second).text]
-    assert texts == ["answer to question 0", "answer to question 1"]
-
-
-async def test_a_batch_belongs_to_the_run_that_sent_it(cache, batched, plain):
-    """Another run that finds the answers of a batch has not paid for them."""
-    async with BatchServer(echo, Batching(seconds=0.3)) as server:
-        await leave_a_batch(cache, batched(server), plain, 3, run="a")
-        budget = Budget(max_requests=1)
-        async with opened(cache, batched(server), run="b", budget=budget) as model:
-            await ask_all(model, plain, 3)
-            await model.complete(plain("another"))
-    assert sorted(row["run"] for row in rows(cache, "responses")) == ["a", "a", "a", "b"]
 
 
 async def test_a_vanished_batch_may_have_been_paid(cache, batched, plain):
@@ -352,28 +303,10 @@ async def test_a_vanished_batch_may_have_been_paid(cache, batched, plain):
     assert spent.cost == pytest.approx(spent.tokens * 5e-6)
 
 
-async def test_a_batch_that_was_never_made_is_forgotten(cache, batched, plain):
-    """A file that a killed process uploaded without making a batch of it is asked for anew."""
-    async with BatchServer(echo) as server:
-        async with opened(cache, batched(server)):
-            pass
-        with sqlite3.connect(cache) as connection:
-            for name, state, remote in (("a", "gathered", None), ("b", "uploaded", "file-9")):
-                row = (name, server.base_url, "fake", remote, state, time.time())
-                connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?)", row)
-                row = (name, name, "", 1, 0, 0, 0.0)
-                connection.execute("INSERT INTO batch_requests VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        connection.close()
-        async with opened(cache, batched(server)) as model:
-            await ask_all(model, plain, 2)
-            await until(lambda: rows(cache, "batches") == [])
-    assert rows(cache, "batches") == rows(cache, "batch_requests") == []
-
-
 async def test_a_batch_that_comes_late_is_found(cache, batched, plain):
     """However long its file took: a batch that was asked for just before has time to appear."""
-    pace = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=5.0)
-    plan = Batching(uploading=1.2, making=0.3)
+    pace = replace(QUICK, settle=5.0)
+    plan = Batching(uploading=0.6, making=0.3)
     async with BatchServer(echo, plan) as server:
         await leave_a_batch(cache, batched(server), plain, 3, "uploaded", pace=pace)
         async with opened(cache, batched(server), pace=pace) as model:
@@ -381,31 +314,51 @@ async def test_a_batch_that_comes_late_is_found(cache, batched, plain):
         assert (server.answered, server.repeats) == (3, 0)
 
 
-REQUESTS = 60
+async def test_a_batch_belongs_to_the_run_that_sent_it(cache, batched, plain):
+    """Another run that finds the answers of a batch has not paid for them."""
+    async with BatchServer(echo, Batching(seconds=0.3)) as server:
+        await leave_a_batch(cache, batched(server), plain, 3, run="a")
+        options = {"budget": Budget(max_requests=1), "run": "b"}
+        async with opened(cache, batched(server), **options) as model:
+            await ask_all(model, plain, 3)
+            await model.complete(plain("another"))
+    assert sorted(row["run"] for row in rows(cache, "responses")) == ["a", "a", "a", "b"]
+
+
+async def test_a_batch_that_was_never_made_is_forgotten(cache, batched, plain):
+    """What an earlier process gathered and did not send counts as any other request."""
+    options = {"budget": Budget(max_requests=3), "run": "a"}
+    async with BatchServer(echo, Batching(uploading=0.5)) as server:
+        await leave_a_batch(cache, batched(server), plain, 3, "gathered", **options)
+        async with opened(cache, batched(server), **options) as model:
+            asked = (model.complete(plain(f"question {n}")) for n in (0, 1, 8, 9))
+            replies = await asyncio.gather(*asked, return_exceptions=True)
+        assert server.received == 3
+    assert sum(isinstance(reply, BudgetReached) for reply in replies) == 1
+    assert rows(cache, "batches") == rows(cache, "batch_requests") == []
+
+
 RUN = """
 import asyncio, sys
-from toolloom.llm import Gateway, Request
-from toolloom.llm.batch import Pace
+from support.batches import ask_all, opened
+from toolloom.llm import Request
 from toolloom.schemas import Endpoint
 
+def plain(words):
+    return Request(({"role": "user", "content": words},), None, 16, 0.5, 1)
+
 async def main():
-    hello = ({"role": "user", "content": "Hello"},)
-    pace = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=0.5)
-    async with Gateway(sys.argv[1], pace=pace) as gateway:
-        endpoint = Endpoint(base_url=sys.argv[2], model="fake", mode="batch", concurrency=20)
-        model = gateway.model(endpoint)
-        asked = (Request(hello, None, 16, 0.5, seed) for seed in range(int(sys.argv[3])))
-        await asyncio.gather(*map(model.complete, asked))
+    endpoint = Endpoint(base_url=sys.argv[2], model="fake", mode="batch", concurrency=20)
+    async with opened(sys.argv[1], endpoint) as model:
+        await ask_all(model, plain, 60)
 
 asyncio.run(main())
 """
 
 
-SLOW = pytest.mark.slow
-
-
 @pytest.mark.parametrize(
-    "moment", ["made", *(pytest.param(m, marks=SLOW) for m in ("uploaded", "answered"))]
+    "moment",
+    ["made", *(pytest.param(m, marks=pytest.mark.slow) for m in ("uploaded", "answered"))],
 )
 def test_a_killed_run_sends_nothing_twice(cache, moment):
     """After kill -9 at any step of a batch the next run finds it, and no request is paid twice."""
@@ -413,14 +366,15 @@ def test_a_killed_run_sends_nothing_twice(cache, moment):
         reached = {
             "uploaded": lambda: server.files,
             "made": lambda: len(server.batches) == 3,
-            "answered": lambda: server.answered > REQUESTS // 2,
+            "answered": lambda: server.answered > 30,
         }[moment]
-        command = [sys.executable, "-c", RUN, str(cache), server.base_url, str(REQUESTS)]
-        with subprocess.Popen(command) as process:
+        command = [sys.executable, "-c", RUN, str(cache), server.base_url]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        with subprocess.Popen(command, env=environment) as process:
             while not reached() and process.poll() is None:
                 time.sleep(0.002)
             process.kill()
-        assert subprocess.run(command, check=False).returncode == 0
-        assert (server.answered, server.repeats) == (REQUESTS, 0)
-    assert len(rows(cache, "responses")) == REQUESTS
+        assert subprocess.run(command, env=environment, check=False).returncode == 0
+        assert (server.answered, server.repeats) == (60, 0)
+    assert len(rows(cache, "responses")) == 60
     assert rows(cache, "batches") == rows(cache, "batch_requests") == []

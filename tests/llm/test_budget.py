@@ -6,9 +6,8 @@ from contextlib import suppress
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.limits import Spending
 from toolloom.llm.scripted import ScriptedFailure
-from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price, RequestRefused, Usage
+from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price, RequestRefused
 
 PRICES = {"fake": Price(prompt=1000.0, completion=2000.0)}
 GARBLED = ScriptedFailure(200, body="<html>")
@@ -76,10 +75,3 @@ async def test_what_nobody_knows_counts_as_all_it_could_be(cache, at, plain):
             with pytest.raises(BudgetReached, match="max_tokens"):
                 await gateway.model(at(server, tries=9, timeout=0.1)).complete(plain())
         assert server.received <= 2
-
-
-async def test_large_limits_are_told_in_full():
-    """A limit of millions is told as the recipe has it."""
-    spending = Spending(Budget(max_tokens=1_234_567), Usage(prompt_tokens=1_234_560))
-    with pytest.raises(BudgetReached, match="1,234,560 tokens of max_tokens 1,234,567,"):
-        await spending.reserve(Usage(requests=1, prompt_tokens=8))

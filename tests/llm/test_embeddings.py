@@ -199,6 +199,16 @@ async def test_what_cannot_be_embedded_is_told(gateway, at, replies, kind, words
         assert server.received == received
 
 
+async def test_after_a_refusal_nothing_more_is_sent(gateway, at):
+    """Texts that wait for a place when another is refused are not sent."""
+    async with FakeServer(embeddings=lambda _: ScriptedFailure(400, body="no")) as server:
+        with pytest.raises(RequestRefused):
+            texts = [f"text {n}" for n in range(9 * BATCH)]
+            await gateway.embedder(at(server, concurrency=1)).embed(texts)
+        await asyncio.sleep(0.05)
+        assert server.received <= 2
+
+
 @pytest.mark.parametrize(
     "usage", [None, *({"prompt_tokens": n} for n in (None, 0, -5, 2**31, 5.0, True, "5"))]
 )

@@ -60,9 +60,9 @@ async def test_modes_are_found_once(cache, at, plain, city, modes, probes):
     async with FakeServer(modes=modes) as server:
         for seeds, received in ((range(5), probes + 4), ((4, 5, 6), probes + 6)):
             async with Gateway(cache) as gateway:
-                asked = [plain(schema=city, seed=n) for n in seeds]
-                asking = (gateway.model(at(server)).complete(request) for request in asked)
-                for reply in await asyncio.gather(*asking):
+                model = gateway.model(at(server))
+                asked = (model.complete(plain(schema=city, seed=n)) for n in seeds)
+                for reply in await asyncio.gather(*asked):
                     jsonschema.validate(json.loads(reply.text), city)
             assert server.received == received
     sent = server.bodies[-1].get("response_format", {"type": None})["type"]
@@ -82,9 +82,10 @@ async def test_a_refused_schema_is_no_refused_mode(gateway, at, plain, city):
     assert server.bodies[-1]["response_format"]["type"] == "json_schema"
 
 
-@pytest.mark.parametrize("usage", [None, {"prompt_tokens": 10**20, "completion_tokens": 1}])
 @pytest.mark.parametrize(
-    "budget", [Budget(max_tokens=1000), Budget(max_cost=1e-3)], ids=["tokens", "cost"]
+    ("budget", "usage"),
+    [({"max_tokens": 1000}, None), ({"max_cost": 1e-3}, {"prompt_tokens": 10**20})],
+    ids=["tokens", "cost"],
 )
 async def test_tokens_that_are_not_told_count_as_all_they_can_be(
     cache, at, plain, caplog, usage, budget
@@ -93,7 +94,8 @@ async def test_tokens_that_are_not_told_count_as_all_they_can_be(
     raw = json.dumps({"choices": [{"message": {"content": "hi"}}], "usage": usage})
     async with FakeServer(lambda _: ScriptedFailure(200, body=raw)) as server:
         for _ in range(2):
-            async with Gateway(cache, prices=PRICES, budget=budget, run="a") as gateway:
+            limits = Budget.model_validate(budget)
+            async with Gateway(cache, prices=PRICES, budget=limits, run="a") as gateway:
                 model = gateway.model(at(server))
                 asked = [model.complete(plain(seed=n)) for n in range(20)]
                 replies = await asyncio.gather(*asked, return_exceptions=True)
@@ -103,16 +105,12 @@ async def test_tokens_that_are_not_told_count_as_all_they_can_be(
     assert sum("does not say how many tokens" in r.message for r in caplog.records) == 1
 
 
-async def test_a_missing_key_stops_before_any_request(gateway, at, plain, monkeypatch):
-    """An endpoint elsewhere needs a key: without one the error names the variable to set."""
-    monkeypatch.delenv("SOME_KEY", raising=False)
-    model = gateway.model(at("https://llm.invalid/v1", key_env="SOME_KEY"))
-    with pytest.raises(EndpointDenied, match="SOME_KEY"):
-        await model.complete(plain())
-
-
 async def test_a_wrong_key_is_told_by_its_variable(gateway, at, plain, monkeypatch):
-    """Whatever is asked; the key itself is not told, though the server repeats it."""
+    """Whatever is asked; the key itself is not told, though the server repeats it. Where there is
+    none, nothing is sent to an endpoint elsewhere."""
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    with pytest.raises(EndpointDenied, match="SOME_KEY"):
+        await gateway.model(at("https://llm.invalid/v1", key_env="SOME_KEY")).complete(plain())
     key = "sk-very-secret-0123456789"
     monkeypatch.setenv("SOME_KEY", key)
     async with FakeServer(key="another") as server:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolloom.llm.json_output import IllegalSchema, readings, violation
@@ -17,18 +17,23 @@ PROSE = st.text(st.characters(codec="utf-8", exclude_characters="{}[]`<"))
 
 @given(PROSE, VALUES, PROSE)
 def test_json_is_found_wherever_it_stands(before, value, after):
-    """A text that is JSON is read first; JSON between words, or in a Markdown fence even of an
+    """A text that is JSON is read first, without what a model thought aloud; JSON between words, or in a Markdown fence even of an
     answer that was cut off after it, is found too, all without repair."""
     told = json.dumps(value)
     assert next(readings(told)) == (value, "")
     assert (value, "") in readings(f"{before} {told} {after}")
+    assert list(readings(f"<think>{{}}{told}</think>{told}")) == [(value, "")]
     fenced = f"{before}\n```json\n{told}\n```\n{after}"
     assert (value, "") in readings(fenced, cut_off=True)
 
 
 @given(st.text())
+@example("[" * 100_000)
+@example('{"a":' * 50_000)
+@example("{" * 500)
 def test_any_text_is_survived(text):
-    """Whatever a model writes, reading it ends, and what is found can be written as UTF-8."""
+    """Whatever a model writes, reading it ends, and what is found can be written as UTF-8. Nesting
+    that would exhaust the stack is no JSON."""
     for value, _ in readings(text):
         json.dumps(value, ensure_ascii=False).encode()
 
@@ -37,17 +42,6 @@ def test_any_text_is_survived(text):
 def test_halves_are_not_read(value, cut):
     """Of an answer that was cut off nothing is read."""
     assert not list(readings(json.dumps(value)[:-cut], cut_off=True))
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 50_000, "{" * 2_000])
-def test_deep_nesting_is_survived(text):
-    """Nesting that would exhaust the stack is no JSON."""
-    assert all(value for value, _ in readings(text))
-
-
-def test_thoughts_are_not_the_answer():
-    """What a reasoning model thinks aloud is skipped."""
-    assert list(readings('<think>{"a": 1}?</think>{"a": 2}')) == [({"a": 2}, "")]
 
 
 @pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": "\\ud800"}'])
