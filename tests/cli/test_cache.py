@@ -53,14 +53,6 @@ def test_stats_count_by_model_and_run(where: str) -> None:
     assert cells(printed, "r2") == ["r2", "2", "2", "B", "4", "0", "0", "0", "$0.250"]
 
 
-def test_stats_without_a_cache(tmp_path: Path) -> None:
-    """Where no run has been there is no cache, and looking makes none."""
-    looked = cache("stats", "--outputs", str(tmp_path))
-    assert looked.exit_code == 2
-    assert "There is no response cache" in looked.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_prune_removes_what_all_options_name(where: str) -> None:
     """A dry run removes nothing; then those responses go, and no others."""
     asked, told = (

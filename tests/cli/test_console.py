@@ -13,7 +13,6 @@ from support import toys
 from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
-from toolloom.cli.console import as_json, as_text
 from toolloom.llm.messages import note
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.stage import Context, Stage
@@ -115,16 +114,3 @@ def test_secrets_are_struck_out_of_texts_and_of_nothing_else(
     assert hidden == "[key], [key], xxxxx, Authorization: [key]"
     monkeypatch.setenv("SOME_API_KEY", "known-by-its-name")  # a variable is secret by its name
     assert Secrets().hide("is known-by-its-name") == "is [key]"
-
-
-def test_a_traceback_is_part_of_its_record() -> None:
-    """In JSON as a field, in text below the message."""
-    try:
-        raise ValueError("Bearer abcdef123")
-    except ValueError as error:
-        info = (ValueError, error, error.__traceback__)
-    record = logging.LogRecord("other", logging.ERROR, "", 1, "broken: %s", ("yes",), info)
-    assert json.loads(as_json(record))["traceback"].endswith("ValueError: [key]")
-    assert json.loads(as_json(record))["logger"] == "other"
-    first, *_, last = as_text(record).splitlines()
-    assert (first, last) == ("error: broken: yes", "ValueError: [key]")

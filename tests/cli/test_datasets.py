@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-from support import toys
-from support.commands import call, shop
-from support.finished_runs import published
-
-from toolloom.pipeline.run import make_dataset
-from toolloom.schemas import Sample
+from support.commands import call
 
 
 @pytest.fixture
-def outputs(tmp_path: Path) -> Path:
-    """A folder with the version toy/1.0.0."""
-    recipe = toys.recipe(queries={"count": 40}, splits={"unseen": ["c1"]})
-    asyncio.run(make_dataset(recipe, outputs=tmp_path, stages=toys.SPLIT_STAGES))
-    return tmp_path
+def outputs(toy: Path, tmp_path: Path) -> Path:
+    """A folder of its own with the version toy/1.0.0."""
+    return Path(shutil.copytree(toy, tmp_path / "outputs", symlinks=True))
 
 
 def test_mistakes_are_told_with_what_there_is(outputs: Path) -> None:
@@ -70,51 +63,10 @@ def test_a_dataset_is_added_to_by_one_command_at_a_time(outputs: Path, command: 
     assert len(list((outputs / "runs").iterdir())) == 1
 
 
-def test_a_dataset_of_one_sample_has_a_report(tmp_path: Path) -> None:
-    """Where nothing can be compared, nothing is said to be alike."""
-    published(tmp_path, toys.sample())
-    ran = call("report", "toy", "-o", tmp_path, "--output", tmp_path / "toy.html")
-    assert ran.exit_code == 0, ran.output
-    assert "alike" not in (tmp_path / "toy.html").read_text()
-
-
-def calling(number: int, api: str) -> Sample:
-    """A toy sample whose call is of this API."""
-    row = toys.sample(toys.query(number)).model_dump(mode="json")
-    row["dialogue"]["messages"][1]["tool_calls"][0]["function"]["name"] = f"weather_{api}"
-    return Sample.model_validate(row)
-
-
-@pytest.fixture
-def called(tmp_path: Path) -> Path:
-    """Two samples of `train` call one API, those of `test_tool` that one and another."""
-    apis = [("train", "current")] * 2 + [("test_tool", "current"), ("test_tool", "forecast")]
-    samples = ((split, calling(number, api)) for number, (split, api) in enumerate(apis))
-    return shop(tmp_path / "outputs", samples)
-
-
-def test_one_split_is_shown_in_full(called: Path) -> None:
-    """The scores, the numbers of samples, and the farthest combinations."""
-    done = call("complexity", "shop", "--test", "test_tool", "--examples", "train", "-o", called)
+def test_figures_are_shown_and_written(outputs: Path, tmp_path: Path) -> None:
+    """Of the splits, and with as many of the farthest combinations, as were asked for."""
+    asked = ("complexity", "toy", "--test", "test_category", "--examples", "train", "-n", 0)
+    done = call(*asked, "--json", tmp_path / "a.json", "-o", outputs)
     assert done.exit_code == 0, done.output
-    # One at ln 2, one at ln 2 + ln 2 of two APIs.
-    assert "1.0397" in done.output and "50.00" in done.output and "|D| = 2 APIs" in done.output
-    assert "50 %" in done.output
-    line = next(line for line in done.output.splitlines() if line.startswith("1.39"))
-    assert line.split()[1:] == ["1", *["weather/station/" + n for n in ("forecast", "current")],
-                                "weather/station/forecast"]  # fmt: skip
-
-
-def test_demonstrations_name_what_is_not_shown(called: Path) -> None:
-    """One sample shows all that `train` calls; an API is called by none."""
-    done = call("complexity", "shop", "--demonstrations", "--test", "test_tool", "-o", called)
-    assert "against 1 demonstrations of train" in done.output
-    assert "Called by no sample of train, 1 in all:\n  weather/station/forecast" in done.output
-
-
-def test_figures_are_also_written(called: Path, tmp_path: Path) -> None:
-    """Beside what is shown, and with as many of the farthest combinations as were asked for."""
-    done = call("complexity", "shop/1.0.0", "--json", tmp_path / "a.json", "-n", 0, "-o", called)
-    written = json.loads((tmp_path / "a.json").read_text())
-    assert [one["test"] for one in written["figures"]] == ["train", "test_tool"]
-    assert written["figures"][1]["hardest"] == [] and "shop/1.0.0" in done.stdout
+    (figures,) = json.loads((tmp_path / "a.json").read_text())["figures"]
+    assert (figures["test"], figures["hardest"]) == ("test_category", [])
