@@ -121,7 +121,7 @@ async def test_a_reply_keeps_its_price(cache, batched, plain, city):
 async def test_models_of_one_name_share_batches(cache, batched, plain):
     """Two agents with settings of their own for one model go into one batch."""
     async with BatchServer(echo) as server, Gateway(cache, pace=QUICK) as gateway:
-        models = [gateway.model(batched(server, concurrency=most)) for most in (2, 8)]
+        models = [gateway.model(batched(server, concurrency=most)) for most in (8, 2)]
         asked = (model.complete(plain(str(n))) for n in range(3) for model in models)
         await asyncio.gather(*asked)
         assert [b["request_counts"]["total"] for b in server.batches.values()] == [3]
