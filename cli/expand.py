@@ -102,9 +102,6 @@ def rewrite(
             min=0, max=1, help="Share of the two vaguest levels to train on; 0.5 by default."
         ),
     ] = None,
-    expanded: Annotated[
-        bool, typer.Option("--expanded", help="Rewrite rows of templates too.")
-    ] = False,
     split: Splits = None,
     version: From = None,
     seed: Seed = None,
@@ -123,7 +120,6 @@ def rewrite(
         "seeds": [str(path) for path in seeds or ()] or None,
         "votes": votes,
         "coarse": coarse,
-        "expanded": expanded or None,
     }
     _add("rewrite", asked, dataset, options, split, version, seed, recipe)
 

@@ -48,7 +48,6 @@ from toolloom.schemas import (
     World,
     parse_recipe,
 )
-from toolloom.schemas.recipe import begun
 from toolloom.schemas.splits import need_of
 
 Plan = TypeVar("Plan", ExpansionPlan, RewritePlan)
@@ -102,7 +101,7 @@ def begin(recipe: Recipe, outputs: Path, stages: Sequence[Stage]) -> Start | Non
     known = partial(_known, version, recipe)
     if recipe.regenerate:
         before = set(begun_with(True, [stage.name for stage in stages]))
-        given = {s.name: partial(_records, version, s.writes, recipe) for s in stages}
+        given = {s.name: partial(_records, version, s.writes) for s in stages}
         given = {name: lines for name, lines in given.items() if name in before}
         return Start(tuple(stages), given, known)
     adding = [_fresh(stage, version) for stage in stages if _adds(stage)]
@@ -111,7 +110,7 @@ def begin(recipe: Recipe, outputs: Path, stages: Sequence[Stage]) -> Start | Non
     first = [_adds(stage) for stage in stages].index(True)
     last = {stage.writes: stage for stage in stages[:first]}  # that makes worlds, APIs, samples
     filled = [last[kind] for kind in (World, Api, Sample) if kind in last]
-    given = {s.name: partial(_records, version, s.writes, recipe) for s in filled}
+    given = {s.name: partial(_records, version, s.writes) for s in filled}
     return Start((*filled, *adding), given, known, frozenset(given))
 
 
@@ -135,18 +134,15 @@ def _fresh(stage: Stage, version: Version | None) -> Stage:
     return dataclasses.replace(stage, feed=feed_new)
 
 
-def _records(version: Version | None, kind: type[Record], recipe: Recipe) -> Iterator[bytes]:
-    """What a version holds of a kind. Rows of templates make no templates, and are rewritten if
-    that is wanted."""
+def _records(version: Version | None, kind: type[Record]) -> Iterator[bytes]:
+    """What a version holds of a kind; rows of templates make no templates and are not rewritten."""
     name = {Api: "apis", World: "worlds", Sample: "samples"}.get(kind)
-    rewrite = recipe.rewrite
-    rows_too = recipe.expand is None and rewrite is not None and rewrite.expanded
     if version is None or name is None:
         return
     for row in version.rows(name):
         if kind is not Sample:
             yield to_line(version.parsed(row, "record"))
-        elif rows_too or not is_expanded(version, row):
+        elif not is_expanded(version, row):
             yield to_line({key: version.parsed(row, key) for key in PARTS})
 
 
@@ -341,7 +337,7 @@ def _plan_of_splits(version: Version) -> SplitPlan:
 
 def _published(run: JsonObject, version: Version) -> Recipe:
     """The recipe that a manifest tells of a run."""
-    return begun(parse_recipe(run["recipe"], f"{version.path / 'manifest.json'}: the recipe"))
+    return parse_recipe(run["recipe"], f"{version.path / 'manifest.json'}: the recipe")
 
 
 def _runs(version: Version, split: str) -> list[JsonObject]:

@@ -9,7 +9,6 @@ import asyncio
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 
@@ -52,7 +51,6 @@ from toolloom.schemas import (
     Dialogue,
     Domain,
     Instruction,
-    JsonObject,
     Need,
     Outcome,
     Query,
@@ -357,10 +355,7 @@ def feed_seeds(given: StageInput) -> Iterator[Record]:
 
 def _seeds(given: StageInput) -> Iterator[Seed | Rejected]:
     plan, wanted = given.recipe.splits, given.recipe.rewrite
-    samples: Iterator[JsonObject] = (sample for _, sample in given.rows.objects())
-    if wanted and wanted.expanded:
-        samples = chain(samples, (row for _, row in given.earlier("expanded").objects()))
-    for sample in samples:
+    for _, sample in given.rows.objects():
         if seed := seed_of(sample, split_of(plan, sample["dialogue"]["query"])):
             yield seed
     if wanted and wanted.seeds:

@@ -126,7 +126,6 @@ class RewritePlan(Record):
         le=1,
         description="Share of statement and category instructions that are trained on.",
     )
-    expanded: bool = Field(default=False, description="Rewrite rows of templates too.")
     splits: tuple[Split, ...] = Field(
         default=(), description="The splits that are rewritten; empty: all of them."
     )

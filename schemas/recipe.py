@@ -226,18 +226,11 @@ class Recipe(Record):
 
 
 def public_recipe(recipe: Recipe) -> JsonObject:
-    """The recipe's fields without what in its addresses may be secret; `begun` reads them."""
+    """The recipe's fields without what in its addresses may be secret."""
     dumped: JsonObject = recipe.model_dump(mode="json")
     if recipe.writes_worlds:
         dumped["apis"]["worlds"] = True
     return public_fields(dumped)
-
-
-def begun(recipe: Recipe) -> Recipe:
-    """The recipe that a run or a version tells: of one that does not speak of worlds for its
-    domains none were written, as there was no such thing."""
-    apis = recipe.apis.model_copy(update={"worlds": bool(recipe.apis.worlds)})
-    return recipe.model_copy(update={"apis": apis})
 
 
 def public_fields(dumped: JsonObject) -> JsonObject:

@@ -49,7 +49,7 @@ from toolloom.schemas import (
     Sample,
     Usage,
 )
-from toolloom.schemas.recipe import begun, public_recipe, written_recipe
+from toolloom.schemas.recipe import public_recipe, written_recipe
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
@@ -246,7 +246,7 @@ class RunFolder:
 
     @property
     def recipe(self) -> Recipe:
-        return begun(written_recipe(self.path / "recipe.yaml"))
+        return written_recipe(self.path / "recipe.yaml")
 
     @property
     def plan(self) -> tuple[PlannedStage, ...]:
