@@ -13,12 +13,11 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 from toolloom.pipeline.checks.form import odd_request
 from toolloom.pipeline.checks.grounding import leaves
-from toolloom.pipeline.checks.schema import as_dict, as_strings
 from toolloom.pipeline.checks.text.dates import dates
 from toolloom.pipeline.checks.text.numbers import SMALL, quantities
 from toolloom.pipeline.checks.text.words import STOP, exact, fold, letters, plain, stem, words
@@ -45,11 +44,13 @@ _ACRONYMS = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 _SMALL = frozenset("a an and at by for from in of on or per the to with".split())  # noqa: SIM905
-_METHOD = re.compile(r"(get|post|put|patch|delete|head|options)\s+(?=/)", re.IGNORECASE)
-_SLOT = re.compile(r"\{([^{}]{1,60})\}|(?<=/):(\w{1,60})|<(\w{1,60})>")
+_METHOD = re.compile(r"(?:get|post|put|patch|delete|head|options)\s+(?=/)", re.IGNORECASE)
+_SLOT = re.compile(r"(?:\{([^{}]{1,60})\}|(?<=/):(\w{1,60})|<(\w{1,60})>)(/*\Z)?")
 _ASIDE = re.compile(r"[(\[]\s*(?:deprecated|deprecation|beta|alpha|legacy|old|new)\s*[)\]]", re.I)
-_VERSION = re.compile(r"v\d{1,3}(?:[._]\d{1,3}){0,2}", re.IGNORECASE)
-_NUMBERED = re.compile(r"\d{5,}|(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}", re.IGNORECASE)
+_NOISE = re.compile(  # versions, long numbers, hashes
+    r"v\d{1,3}(?:[._]\d{1,3}){0,2}|\d{5,}|(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}", re.I
+)
+_JOINTS = re.compile(r"[_/:\\]+|(?<!\d)\.+|\.+(?!\d)|(?<![^\W\d_])-|-(?![^\W\d_])")
 _HUMPS = re.compile(r"(?<=[a-z0-9][a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")  # but eCommerce
 _DIGITS = re.compile(r"(?<![^\W_])(\d+)(?=[A-Z][a-z]|[a-z]{3})")  # 16Day, but not 3rd, and not mp3
 _EDGES = str.maketrans(dict.fromkeys('"`{}<>|*#?!;,', " "))
@@ -64,55 +65,31 @@ def spoken(tag: str, kind: Granularity = Granularity.API) -> str:
     brands (YouTube), so they are not taken apart.
     """
     shown = "".join(c if c.isprintable() else " " for c in tag)
-    text = _ASIDE.sub(" ", " ".join(shown.split()))[:_LONGEST_TAG]
+    text = said = _ASIDE.sub(" ", " ".join(shown.split()))[:_LONGEST_TAG]
     brands = kind in (Granularity.TOOL, Granularity.CATEGORY)
-    if "/" in text and " " not in _METHOD.sub("", text):
-        parts = _of_path(text)
-    else:
-        cut = (_cut(word, not (brands and word[:1].isupper())) for word in text.split())
-        parts = list(chain.from_iterable(cut))
-    kept = [p for p in parts if not _VERSION.fullmatch(p) and not _NUMBERED.fullmatch(p)] or parts
-    cased = any(part != part.lower() for part in kept)
-    said = []
+    if "/" in text and " " not in _METHOD.sub("", text):  # an address goes by its last slot
+        said = _METHOD.sub(lambda m: m[0].lower(), text)
+        said = _SLOT.sub(lambda m: f" by {m[1] or m[2] or m[3]}" if m[4] is not None else " ", said)
+        brands = False
+    found = []
+    for word in said.split():
+        if not (word[0].isupper() or word[1:2] == "-"):  # API-Ninjas, e-mail
+            word = word.replace("-", " ")
+        word = _JOINTS.sub(" ", word)
+        word = word if brands and word[:1].isupper() else _HUMPS.sub(" ", word)
+        found += _DIGITS.sub(r"\1 ", word).translate(_EDGES).split()
+    kept = [word for word in found if not _NOISE.fullmatch(word)] or found
+    cased = any(word != word.lower() for word in kept)
     for number, word in enumerate(kept):
-        if word in ("ids", "urls", "apis"):
-            word = f"{word[:-1].upper()}s"
-        elif word in _ACRONYMS:
-            word = word.upper()
+        if word in _ACRONYMS:
+            kept[number] = (
+                f"{word[:-1].upper()}s" if word in ("ids", "urls", "apis") else word.upper()
+            )
         elif word == word.lower() and (word not in _SMALL or (number == 0 and not cased)):
-            word = word[:1].upper() + word[1:]
-        said.append(word)
+            kept[number] = word[:1].upper() + word[1:]
     return (
-        " ".join(said)[:LONGEST_NAME].strip() or text[:LONGEST_NAME].strip() or tag[:LONGEST_NAME]
+        " ".join(kept)[:LONGEST_NAME].strip() or text[:LONGEST_NAME].strip() or tag[:LONGEST_NAME]
     )
-
-
-def _of_path(text: str) -> list[str]:
-    """The words of an address: its method, its steps, and its last slot as what it goes by."""
-    method = _METHOD.match(text)
-    slots = [next(filter(None, found.groups())) for found in _SLOT.finditer(text)]
-    bare = _SLOT.sub(" ", _METHOD.sub("", text))
-    steps = [word for step in bare.split("/") for word in _cut(step, apart=True)]
-    last = text.rstrip("/ ").rsplit("/", 1)[-1]
-    by = ["by", *_cut(slots[-1], apart=True)] if slots and _SLOT.search(f"/{last}") else []
-    return [*([method[1].lower()] if method else []), *steps, *by]
-
-
-def _cut(word: str, apart: bool) -> list[str]:
-    """An identifier's words. `apart`: also where its letters change their case."""
-    version = _VERSION.fullmatch(word.strip("._-()[]"))
-    text = word if version else re.sub(r"[_\-./:\\]+", _between, word)
-    text = _HUMPS.sub(" ", text) if apart else text
-    return _DIGITS.sub(r"\1 ", text).translate(_EDGES).split()
-
-
-def _between(found: re.Match[str]) -> str:
-    """A space, but decimal points and the hyphens of API-Ninjas and e-mail stay."""
-    before, after = found.string[: found.start()], found.string[found.end() :]
-    if found[0] == "." and before[-1:].isdigit() and after[:1].isdigit():
-        return "."
-    hyphened = found[0] == "-" and before[-1:].isalpha() and after[:1].isalpha()
-    return "-" if hyphened and (before[0].isupper() or len(before) == 1) else " "
 
 
 def tags_of(seed: Seed, level: Granularity) -> tuple[str, ...]:
@@ -141,7 +118,9 @@ def values_of(calls: Iterable[Any]) -> tuple[str, ...]:
 # Where a text says a name or a value
 
 _PART = re.compile(r"(?P<own>['’][sS]\b)|[A-Z]+(?=[A-Z][a-z]{2})|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_]+")
-_BREAK = re.compile(r"[.!?;:…]\s|\n")
+_BREAK = re.compile(r"[.!?;:…][\"'”’)\]]*\s|\n")
+_NUMBER = re.compile(r"[-+]?[$€£]?\d+(?:[.,]\d+)*%?")
+_DATE = re.compile(r"(?:1\d|20)\d\d-(?:0\d|1[0-2])(?:-\d\d)?(?:[T ].*)?")
 _GENERIC = frozenset(
     """
     api check creat data delet fetch find get info inform list look other post put read retriev
@@ -182,25 +161,21 @@ def places(text: str, name: str) -> Iterator[tuple[int, int]]:
     Never over the end of a sentence, but where the name has such a mark itself (St. Moritz).
     """
     wanted = parts(name) if len(name) <= _LONGEST_TAG else ()
-    if not wanted:
-        return
-    stems, joined = [part.stem for part in wanted], "".join(part.letters for part in wanted)
-    apart = None if _BREAK.search(name) else _BREAK
+    ends = _BREAK.search(name) is None
+    whole = tuple(
+        "".join(each) for each in zip(*((p.letters, p.stem) for p in wanted), strict=True)
+    )
     found = parts(text)
-    for first, part in enumerate(found):
-        end = 0
-        if [p.stem for p in found[first : first + len(stems)]] == stems:
-            end = found[first + len(stems) - 1].end
-        elif joined.startswith(part.letters):  # in one word, or in more («hotelfinder»)
-            at = ""
-            for last in found[first:]:
-                at += last.letters
-                if at == joined:
-                    end = last.end
-                if len(at) >= len(joined) or not joined.startswith(at):
-                    break
-        if end and not (apart and apart.search(text, part.start, end)):
-            yield part.start, end
+    for first, part in enumerate(found if wanted else ()):
+        joined = ("", "")
+        for last in found[first:]:
+            joined = (joined[0] + last.letters, joined[1] + last.stem)
+            if joined[0] == whole[0] or joined[1] == whole[1]:
+                if not (ends and _BREAK.search(text, part.start, last.end)):
+                    yield part.start, last.end
+                break
+            if not any(map(str.startswith, whole, joined)):
+                break
 
 
 def _weight(name: str) -> frozenset[str]:
@@ -211,49 +186,38 @@ def _weight(name: str) -> frozenset[str]:
 def says(text: str, value: str) -> bool:
     """Does a text say a value: word for word, or as another form of the number or the date?"""
     known = value.strip()[:_LONGEST_VALUE]
-    if all(word.folded in STOP for word in words(known)):
-        return bool(known) and not words(known) and known in text
-    if re.fullmatch(r"[-+]?[$€£]?\d+(?:[.,]\d+)*%?", known):
+    found = words(known)
+    if found and all(word.folded in STOP for word in found):
+        return False
+    if exact(known, text):
+        return True
+    if _NUMBER.fullmatch(known):
         wanted = {q.value for q in quantities(known)} - {0, 1}  # «one of my friends»
-        return any(q.value in wanted for q in quantities(text)) or exact(known, text)
-    if re.fullmatch(
-        r"(?:1\d|20)\d\d-(?:0\d|1[0-2])(?:-\d\d)?(?:[T ].*)?", known
-    ):  # by any day: no present is known
-        return bool(dates(text, dt.date(2024, 1, 1))) or exact(known, text)
-    return exact(known, text)
+        return not wanted.isdisjoint(q.value for q in quantities(text))
+    return bool(_DATE.fullmatch(known) and dates(text, dt.date(2024, 1, 1)))  # no present is known
 
 
-# Statements
+# Statements. Which one tells the situation best is the model's to say.
 
 _END = re.compile(r"(?<![A-Z][a-z]\.)(?<!\b[A-Za-z]\.)(?<=[.!?…])[\"'”’)\]]*\s+|\n+")
 _LINK = re.compile(
-    r"(?:also|additionally|besides|furthermore|moreover|so|and|but|plus|well|hi|hello|hey|now"
-    r"|first|second|secondly|finally|lastly|then|next|in addition)\b(?: there)?[,!]?\s+",
+    r"(?:(?:also|additionally|besides|furthermore|moreover|so|and|but|plus|well|hi|hello|hey|now"
+    r"|first|second|secondly|finally|lastly|then|next|in addition)\b(?: there)?[,!]?\s+)+",
     re.IGNORECASE,
 )
 _SELF = re.compile(r"\b(?:i|i'm|i'd|i've|i'll|we|we're|we'd|we've|we'll|my|our|me|us)\b", re.I)
-_WANT = re.compile(
-    r"\b(?:need|want|like|love|wish|hope|require|looking for|interested|curious|wondering)\b", re.I
-)
-_POINTS = re.compile(r"\b(?:their|them|they|those|these|it|its|one)\b", re.IGNORECASE)
+_WANT = re.compile(r"\b(?:need|want|like|love|wish|hope|interested|looking for)\b", re.IGNORECASE)
 _VERBS = (
-    r"(?:find|get|give|tell|fetch|bring|provide|send|recommend|suggest|remind|notify|inform|convert"
-    r"|calculate|compute|compare|translate|retrieve|generate|analy[sz]e|summari[sz]e|determine"
-    r"|identify|verify|ensure|make sure|look|turn|sign up|choose|select|explain|describe|extract"
-    r"|download|cancel|delete|remove|add|ask|book|buy|call|change|check|create|display|do|estimate"
-    r"|help|include|let|list|open|order|pay|pick|play|post|register|rent|report|request|reserve"
-    r"|return|run|save|schedule|search|set|share|show|start|stop|take|track|update|use|warn|watch"
-    r"|write)"
+    "(?:add|book|buy|call|cancel|check|compare|convert|create|find|get|give|help|include|list|look"
+    "|make sure|open|order|pay|play|provide|recommend|return|run|search|send|set|show|suggest|take"
+    "|tell|track|translate|use|write)"
 )
 _ASKS = re.compile(
-    r"\?|\bplease\b|\b(?:can|could|would|will|do|did|may|might|should) (?:you|i|we)\b"
-    rf"|\b(?:let|{_VERBS}|advise|teach|walk) (?:me|us)\b|\byou (?:to|can|could|should|must)\b"
-    r"|\bthank(?:s| you)\b|\b(?:i|we) (?:ask|request|demand)\b"
-    r"|\b(?:i|we)(?:'d| would) (?:appreciate|be (?:glad|happy))|[{}<>\[\]|]"
+    r"\?|\b(?:please|thanks?)\b|\b(?:can|could|would|will|do|did|may|might|should) (?:you|i|we)\b"
+    rf"|\b(?:let|{_VERBS}) (?:me|us)\b|\byou (?:to|can|could|should|must)\b|[{{}}<>\[\]|]"
     # An order: at the beginning, or set off by a mark or a word.
-    rf"|(?:\A|[,;:]|\s-|\b(?:and|so|but|then))\s*(?:(?:also|then|just|now|kindly)\s+)*{_VERBS}"
-    r"(?=\s+(?:a|an|the|my|our|me|us|it|its|them|their|his|her|this|that|these|those|all|any|some"
-    r"|every|each|both|for|if|whether|what|which|who|how|when|where|up|\d)\b)",
+    rf"|(?:\A|[,;:]|\b(?:and|so|but|then))\s*(?:(?:also|then|just)\s+)*{_VERBS}\s+"
+    r"(?:an?|the|my|our|it|them|this|that|these|those|all|any|some|if|for|up|\d+)\b",
     re.IGNORECASE,
 )
 MOST = 12  # statements that are offered
@@ -265,6 +229,12 @@ def sentences(text: str) -> list[str]:
     return [part.strip() for part in _END.split(text) if part and part.strip()]
 
 
+def _own(sentence: str) -> str:
+    """A sentence without the words that link it to the one before."""
+    link = _LINK.match(sentence)
+    return sentence[link.end() :] if link else sentence
+
+
 def situates(sentence: str) -> bool:
     """Does a sentence tell something of the user, and ask for nothing?"""
     text = plain(sentence).strip()
@@ -274,40 +244,26 @@ def situates(sentence: str) -> bool:
 
 
 def statements(seed: Seed) -> tuple[str, ...]:
-    """What of the full request may be its statement, the best first; none if it tells nothing.
-
-    Each is one sentence or several. What the user does or has comes before what they want, and
-    before what points at something that was said.
-    """
-    found = []
-    for number, sentence in enumerate(sentences(seed.hybrid)):
-        while link := _LINK.match(sentence):
-            sentence = sentence[link.end() :]
-        if situates(sentence) and not any(_too_precise(seed, sentence)):
-            lacks = 2 * bool(number and _POINTS.search(sentence)) + bool(_WANT.search(sentence))
-            found.append((lacks, f"{sentence[:1].upper()}{sentence[1:]}"))
-    facts = [sentence for lacks, sentence in found if not lacks]
+    """What of the full request may be its statement, what the user does or has before what they
+    want; none if it tells nothing of them. Each is one sentence or several."""
+    own = [f"{own[:1].upper()}{own[1:]}" for own in map(_own, sentences(seed.hybrid))]
+    found = [each for each in own if situates(each) and not any(_too_precise(seed, each))]
+    facts = [each for each in found if not _WANT.search(each)]
     together = [" ".join(facts)] if 1 < len(facts) <= _TOGETHER else []
-    ranked = [sentence for _, sentence in sorted(found, key=lambda pair: pair[0])]
     whole = letters(seed.hybrid)
-    return tuple(s for s in dict.fromkeys([*together, *ranked]) if letters(s) != whole)[:MOST]
+    unique = dict.fromkeys([*together, *facts, *found])
+    return tuple(each for each in unique if letters(each) != whole)[:MOST]
 
 
 def _too_precise(seed: Seed, sentence: str) -> Iterator[str]:
     """Names and values in a sentence that belong to no situation: of tools, of calls."""
     for kind, tag, form, _ in _names(seed):
-        if kind is not Granularity.CATEGORY and len(_weight(form)) > 1:
-            yield from (tag for _ in islice(places(sentence, form), 1))
-    path = {step.function for step in seed.steps}
-    schemas = [as_dict(s) for a in seed.pool if a.function in path for s in a.properties.values()]
-    listed = (
-        as_strings(s.get("enum")) for one in schemas for s in (one, as_dict(one.get("items")))
-    )
-    chosen = {fold(value) for values in listed for value in values}
+        if kind is not Granularity.CATEGORY and any(_mentions(sentence, form)):
+            yield tag
     for value in seed.values[:_MOST_VALUES]:
         # No plain words, as a place or a person is, but a number, a date or a code.
         code = any(not (c.isalpha() or c in " '’.-") for c in value) or value.isupper()
-        if (code or fold(value) in chosen) and says(sentence, value):
+        if code and says(sentence, value):
             yield value
 
 
@@ -319,12 +275,11 @@ _ASSISTANT = re.compile(
     r"|\b(?:i can|i will|i'll|let me) (?:help|assist)\b",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(
+_MARKED = re.compile(  # quoted words, names as programs write them, figures
     r"\"([^\"\n]{1,200})\"|[“«]([^”»\n]{1,200})[”»]|(?<!\w)'([^'\n]{1,200})'(?!\w)"
+    r"|(?<![\w/])(?:\w+_\w+|[a-z]{2,}[A-Z]\w*|/?\w+(?:/[\w{}:-]+){2,}|/[^\W\d]\w+)"
+    r"|(?<![\w.,])[$€£#]?\w*\d[\w.,:/%-]*\w|\d+"
 )
-_FIGURE = re.compile(r"(?<![\w.,])[$€£#]?\w*\d[\w.,:/%-]*\w|\d+")
-_IDENTIFIER = re.compile(r"(?<![\w/])(?:\w+_\w+|[a-z]{2,}[A-Z]\w*|/?\w+(?:/[\w{}:-]+){2,}|/\w{2,})")
-_STARTS = re.compile(r"(?:\A|[.!?…:\n])[\s\"'“‘«(*-]*\Z")
 # Words that name nothing, capital or not.
 _COMMON = frozenset(
     """
@@ -378,17 +333,20 @@ def _unnatural(text: str, statement: str) -> Iterator[Told]:
         yield check, Reason.UNNATURAL_QUERY, detail
 
 
+def _key(sentence: str) -> list[str]:
+    """What makes two sentences one: their words, however they are linked and marked."""
+    return [word.folded for word in words(_own(sentence))]
+
+
 def _of_statement(seed: Seed, text: str) -> Iterator[Told]:
     """Sentences of the full request, word by word and in its order, that tell a situation, ask for
     nothing and name nothing that serves it."""
-    start = 0
+    whole = map(_key, sentences(seed.hybrid))
     for sentence in sentences(text):
-        spot = _span(sentence, seed.hybrid, start)
-        if spot is None or not _is_whole(seed.hybrid, spot):
+        if _key(sentence) not in whole:  # from where the last one was found
             detail = f"«{_short(sentence)}» is no sentence of the full request: take its own words."
             yield "contained_statement", Reason.STATEMENT_NOT_CONTAINED, detail
             return
-        start = spot[1]
         if not situates(sentence):
             detail = f"«{_short(sentence)}» asks for something, or tells nothing of the user."
             yield "only_situation", Reason.SAYS_TOO_MUCH, detail
@@ -404,90 +362,74 @@ def _of_named_level(
     if statement is None:
         detail = "There is no statement that it could go on from."
         yield "kept_statement", Reason.NO_STATEMENT, detail
-    request = text  # without the statement's words; what is taken out leaves room
-    for sentence in sentences(statement or ""):
-        spot = _span(sentence, text)
-        if spot is None or not _is_whole(text, spot):
+    statement = statement or ""
+    rest = sentences(text.removeprefix(statement))
+    for sentence in [] if text.startswith(statement) else sentences(statement):
+        same = [each for each in rest if _key(each) == _key(sentence)]
+        if not same:
             detail = f"It must hold the statement's words: «{_short(sentence)}»."
             yield "kept_statement", Reason.STATEMENT_NOT_CONTAINED, detail
         else:
-            request = _blank(request, [spot])
-    own, spots = tags_of(seed, level), list[tuple[int, int]]()
-    mentioned = _mentions(seed, request)
+            rest.remove(same[0])
+    left = others = "\n".join(rest)  # without all names, and without those of others alone
+    own = tags_of(seed, level)
+    mentioned = []
+    for kind, tag, form, on_path in _names(seed):
+        if tag in own:
+            left = _blank(left, places(left, form))
+        elif spots := list(_mentions(left, form)):
+            left, others = _blank(left, spots), _blank(others, spots)
+            mentioned.append((kind, tag, on_path))
     for name in spoken_tags(seed, level):
         forms = [name, *(tag for tag in own if spoken(tag, level) == name)]
-        said = [spot for form in forms for spot in places(request, form)]
-        longer = [(m.start, m.end) for m in mentioned if m.tag not in own]
-        if all(any(a <= x and y <= b and (a, b) != (x, y) for a, b in longer) for x, y in said):
-            kind = "API" if level is Granularity.API else level.value
-            detail = f"It must name the {kind} «{_short(name)}»."
+        if not any(any(places(others, form)) for form in forms):
+            what = "API" if level is Granularity.API else level.value
+            detail = f"It must name the {what} «{_short(name)}»."
             yield "named_tags", Reason.TAG_NOT_NAMED, detail
-        spots += said
-    limit = NAMING.index(level)
-    for one in dict.fromkeys(m[2:] for m in mentioned):
-        kind, tag, on_path = one
-        if (on_path and NAMING.index(kind) <= limit) or _is_part(spoken(tag, kind), own):
+    for kind, tag, on_path in dict.fromkeys(mentioned):
+        if _is_part(spoken(tag, kind), own):
             continue
-        if on_path:
-            detail = f"It names «{_short(tag)}»: at this level leave it out."
-            yield "no_finer_level", Reason.FINER_LEVEL_NAMED, detail
-        else:
+        if not on_path:
             detail = f"It names «{_short(tag)}», which is not used: leave it out."
             yield "on_path", Reason.OFF_PATH, detail
-    rest = _blank(request, [*spots, *((m.start, m.end) for m in mentioned)])
+        elif NAMING.index(kind) > NAMING.index(level):
+            detail = f"It names «{_short(tag)}»: at this level leave it out."
+            yield "no_finer_level", Reason.FINER_LEVEL_NAMED, detail
     for value in seed.values[:_MOST_VALUES]:
-        told = says(statement or "", value) or _is_part(value, own)
-        if not told and says(_blank(request, spots), value):
+        if says(left, value) and not says(statement, value) and not _is_part(value, own):
             detail = f"It says «{_short(value)}», a value of the calls: leave it out."
             yield "no_finer_level", Reason.FINER_LEVEL_NAMED, detail
-    for thing in invented(seed, level, rest):
+    for thing in invented(seed, level, left):
         detail = f"It says «{_short(thing)}», which the full request does not."
         yield "nothing_invented", Reason.INVENTED_VALUE, detail
-    if not _weight(rest) - _EMPTY:
+    if not _weight(left) - _EMPTY:
         detail = "It names its tags and asks for nothing: word a request."
         yield "real_request", Reason.UNNATURAL_QUERY, detail
 
 
-class Mention(NamedTuple):
-    """A name of weight that a text says."""
-
-    start: int
-    end: int
-    kind: Granularity
-    tag: str
-    on_path: bool
-
-
-def _names(seed: Seed) -> Iterator[tuple[Granularity, str, str, bool]]:
-    """The names around a seed as (kind, tag, form, whether on its path): as said, as written, as
-    called."""
+def _names(seed: Seed) -> list[tuple[Granularity, str, str, bool]]:
+    """The names around a seed as (kind, tag, form, whether on its path), the longest first: as
+    said, as written, as called."""
     path = [(s.category, s.tool, s.api, s.function) for s in seed.steps]
     pool = [(a.category, a.tool, a.name, a.function) for a in seed.pool]
     found: dict[tuple[Granularity, str, str], bool] = {}
-    for rows, on_path in ((path, True), (pool, False)):
+    for on_path, rows in ((True, path), (False, pool)):
         for category, tool, api, function in rows:
             for kind, tag in zip(NAMING, (category, tool, api), strict=True):
                 for form in (spoken(tag, kind), tag):
                     found.setdefault((kind, tag, form), on_path)
             found.setdefault((Granularity.API, api, function), on_path)
-    yield from ((*key, on_path) for key, on_path in found.items())
+    names = ((*key, on_path) for key, on_path in found.items())
+    return sorted(names, key=lambda n: (-len(letters(n[2])), not n[3], NAMING.index(n[0])))
 
 
-def _mentions(seed: Seed, text: str) -> list[Mention]:
-    """The names of several words of weight that a text says, or that it writes as programs do: of
-    those that overlap the longest, of equal ones the path's own and then the coarsest."""
-    found = [
-        Mention(start, end, kind, tag, on_path)
-        for kind, tag, form, on_path in _names(seed)
-        for start, end in places(text, form)
-        if len(_weight(form)) > 1 or re.search(r"[_/]|[a-z][A-Z]", text[start:end])
-    ]
-    found.sort(key=lambda m: (m.start - m.end, not m.on_path, NAMING.index(m.kind), m.start))
-    kept: list[Mention] = []
-    for each in found:
-        if all(each.end <= other.start or other.end <= each.start for other in kept):
-            kept.append(each)
-    return kept
+def _mentions(text: str, name: str) -> Iterator[tuple[int, int]]:
+    """Where a text says a name that cannot be chance: one of several words of weight, or one that
+    is written as programs do."""
+    weighs = len(_weight(name)) > 1
+    for start, end in places(text, name):
+        if weighs or re.search(r"[_/]|[a-z][A-Z]", text[start:end]):
+            yield start, end
 
 
 def _is_part(name: str, own: Iterable[str]) -> bool:
@@ -500,47 +442,25 @@ def _is_part(name: str, own: Iterable[str]) -> bool:
 def invented(seed: Seed, level: Granularity, text: str) -> list[str]:
     """Figures, quoted words, identifiers and proper names that neither the full request nor the
     level's tags hold. `text`: the request without the statement and the tags."""
-    own = tags_of(seed, level)
-    said = letters(seed.hybrid) + "".join(map(letters, own))
-    known = _COMMON | _GENERIC | {word.folded for word in words(seed.hybrid)}
-    known |= {part.letters for tag in own for part in parts(tag)}
-    found = []
+    told = " ".join([seed.hybrid, *tags_of(seed, level)])
+    known = _COMMON | {word.folded for word in words(told)} | {part.letters for part in parts(told)}
     amounts = {q.value for q in quantities(seed.hybrid)}
-    for match in _FIGURE.finditer(text):
-        figure = match[0].strip("$€£#%")
-        is_amount = figure[:1] in "123456789" and {q.value for q in quantities(figure)} & amounts
-        if any(map(str.isdigit, figure)) and not is_amount and not exact(figure, seed.hybrid):
-            found.append(match[0])
-    quoted = (next(filter(None, m.groups())) for m in _QUOTED.finditer(text))
-    marked = [*quoted, *(m[0] for m in _IDENTIFIER.finditer(text))]
-    found += [thing.strip() for thing in marked if letters(thing) and letters(thing) not in said]
-    for word in words(text):
-        before = text[max(0, word.start - 40) : word.start]
-        starts = _STARTS.search(before) is not None or not before.strip()
-        inner = len(word.raw) > 1 and any(letter.isupper() for letter in word.raw[1:])
-        if ((word.capital and not starts) or inner) and word.folded not in known:
-            found += [word.raw] if stem(word.folded) not in _GENERIC else []
+    found = []
+    for match in _MARKED.finditer(text):
+        thing = (match[1] or match[2] or match[3] or match[0]).strip()
+        if any(match.groups()) or not any(map(str.isdigit, thing)):
+            is_told = letters(thing) in letters(told)
+        else:
+            figure = thing.strip("$€£#%")
+            is_amount = figure[0] in "123456789" and {q.value for q in quantities(figure)} & amounts
+            is_told = bool(is_amount) or exact(figure, told)
+        found += [] if is_told else [thing]
+    for sentence in _BREAK.split(text):
+        for number, word in enumerate(words(sentence)):
+            inner = any(letter.isupper() for letter in word.raw[1:])
+            if (inner or (word.capital and number)) and word.folded not in known:
+                found += [word.raw] if stem(word.folded) not in _GENERIC else []
     return list(dict.fromkeys(found))
-
-
-def _span(sentence: str, text: str, start: int = 0) -> tuple[int, int] | None:
-    """Where the words of a sentence stand together in a text, from a place on."""
-    wanted = [word.folded for word in words(sentence)]
-    found = [word for word in words(text) if word.start >= start]
-    whole, inner = f" {' '.join(w.folded for w in found)} ", f" {' '.join(wanted)} "
-    at = whole.find(inner) if wanted else -1
-    if at < 0:
-        return None
-    first = whole.count(" ", 0, at)
-    return found[first].start, found[first + len(wanted) - 1].end
-
-
-def _is_whole(text: str, spot: tuple[int, int]) -> bool:
-    """Does a sentence begin here, but for words that link it to the one before, and end there?"""
-    lead = f"{_END.split(text[: spot[0]])[-1].strip()} "
-    while link := _LINK.match(lead):
-        lead = lead[link.end() :]
-    return not words(lead) and not words(_END.split(text[spot[1] :], maxsplit=1)[0])
 
 
 def _blank(text: str, spots: Iterable[tuple[int, int]]) -> str:

@@ -20,15 +20,14 @@ from toolloom.pipeline.checks.instructions import (
     statements,
     values_of,
 )
-from toolloom.schemas import Api, Granularity, JsonObject, Reason, Seed, Split, Step
+from toolloom.schemas import Api, Granularity, Reason, Seed, Split, Step
 
 REWRITES = yaml.safe_load((Path(__file__).parent / "rewrites.yaml").read_text())
 
 
-def api(row: list[str], properties: JsonObject | None = None) -> Api:
+def api(row: list[str]) -> Api:
     names = dict(zip(("category", "tool", "name", "function"), row, strict=True))
-    schema = {"type": "object", "properties": properties or {}}
-    return Api(**names, description="", parameters=schema)
+    return Api(**names, description="", parameters={"type": "object", "properties": {}})
 
 
 def seed(name: str) -> Seed:
@@ -115,16 +114,6 @@ def test_values_that_the_statement_says_may_stay() -> None:
     assert reasons({**row, "text": text.replace("about Lisbon", "about Rossio")}) == [
         "finer_level_named"
     ]
-
-
-def test_choices_of_a_schema_are_no_situation() -> None:
-    """A word that the schema lists is a setting, not a place or a person."""
-    text = "I travel in comfort class with my dog."
-    known = toy(f"{text} Book it.", "Travel/Rail/book", values=("comfort",))
-    for enum, expected in (({}, []), ({"enum": ["comfort", "economy"]}, ["says_too_much"])):
-        offered = api(["Travel", "Rail", "book", "book"], {"class": {"type": "string", **enum}})
-        held = known.model_copy(update={"pool": (offered,)})
-        assert faults(held, Granularity.STATEMENT, text) == expected
 
 
 def test_all_levels_of_a_seed_are_held_against_each_other() -> None:
@@ -338,8 +327,6 @@ def test_a_name_alone_and_the_assistant_s_words_are_no_request(request_: str) ->
         ("", (), None),
         # A request that is one statement has no coarser level.
         ("I live in a small house.", (), None),
-        # «I care for their address» alone would leave a reader wondering whose.
-        ("A firm. I care for their address. I am new in this town.", (), "I am new in this town."),
     ],
 )
 def test_the_statement_is_a_sentence_of_the_request(
