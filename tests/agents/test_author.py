@@ -12,7 +12,7 @@ import pytest
 import yaml
 from support.author import LIBRARY, Author
 
-from toolloom.agents.author import read_operation, read_promises, read_tables
+from toolloom.agents.author import read_tables
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.worlds import authoring, soundness
 from toolloom.pipeline.worlds.authoring import Authored, write_world
@@ -186,41 +186,15 @@ async def test_too_little_is_no_world(working: Any) -> None:
     assert "operations are left" in made.outcome.rejected[-1].detail
 
 
-def shown(part: str) -> list[str]:
-    """The indented examples of a question."""
+def test_the_tables_that_are_shown_are_tables_that_there_are() -> None:
+    """The example of the page is read without a mistake, beside the table that it refers to."""
     empty = {"category": "", "domain": "", "description": "", "entities": "", "actor": ""}
     rest = {"plan": (), "name": "", "apis": "", "piece": "", "findings": ()}
-    said = render("world_author", {"part": part, **empty, **rest}).messages[0]["content"]
-    blocks = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", f"{said}\n", re.MULTILINE)
-    return [textwrap.dedent(block) for block in blocks]
-
-
-def test_the_forms_that_are_shown_are_forms_that_there_are() -> None:
-    """Each example of the page is read without a mistake, in the tables that it speaks of."""
-    (tables,) = shown("tables")
-    frame = yaml.load(tables, yaml.BaseLoader)
+    said = render("world_author", {"part": "tables", **empty, **rest}).messages[0]["content"]
+    (block,) = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", f"{said}\n", re.MULTILINE)
+    frame = yaml.load(textwrap.dedent(block), yaml.BaseLoader)
     members = {"key": "member_id MEM-", "called": "{name}", "fields": {"name": "person label"}}
     frame["entities"]["members"] = members
     frame["plan"] |= {"list_loans": "Your loans.", "cancel_booking": "Cancel one."}
     draft = read_tables(yaml.safe_dump(frame, sort_keys=False), DOMAIN)
-    fields = draft.frame["entities"]["loans"]["fields"]
-    fields["renewals"] = draft.frame["entities"]["members"]["fields"]["fines"] = "integer(0..2)"
-    more = {
-        "copies": {"book_id": "-> books", "number": "integer(1..9)", "status": "choice(free, out)"},
-        "holds": {"book_id": "-> books", "member_id": "-> members", "placed": "date(-9..0)"}
-        | {"status": "choice(waiting, ready)"},
-    }
-    for name, columns in more.items():
-        draft.frame["entities"][name] = {"key": f"{name}_id X-", "called": "x", "fields": columns}
-    first, *others = shown("mend")
-    draft.operations["renew_loan"] = read_operation(first, draft, "renew_loan")
-    _, policies = shown("promises")
-    about = {"args": {"loan_id": "-> loans"}, "about": "Comes yet."}
-    draft.operations |= {"list_loans": {"about": "Your loans."}, "cancel_booking": about}
-    promised = "promises:\n" + textwrap.indent(
-        others[0] + "list_loans: {}\ncancel_booking: {}", "  "
-    )
-    promises, kept = read_promises(
-        f"{promised}\n{policies}", draft, list(draft.operations), strict=True
-    )
-    assert len(kept) == 3 and promises["renew_loan"]["after"]
+    assert draft.frame["entities"]["loans"]["fields"]

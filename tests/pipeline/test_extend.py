@@ -10,11 +10,9 @@ import pytest
 from support import growing_dataset, toys
 from support.growing_dataset import published as of
 
-from toolloom.pipeline.dataset.run_report import count
 from toolloom.pipeline.growth import is_expanded, plan_extension, plan_regeneration
 from toolloom.pipeline.run import Made, make_dataset, run
 from toolloom.pipeline.stage import Stage, StageInput
-from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import (
     ExpansionPlan,
@@ -75,23 +73,6 @@ async def test_requests_that_have_instructions_are_left_alone(tmp_path: Path) ->
     await make(tmp_path, plan_extension(tmp_path, "toy", expand=ROWS))
     made = await make(tmp_path, plan_extension(tmp_path, "toy", rewrite=LEVELS))
     assert (made.published, made.summary.counts.made) == (None, 0)
-
-
-async def test_a_run_makes_what_its_recipe_asks(tmp_path: Path) -> None:
-    """Rows of templates and instructions are in its first version, and in its counts."""
-    asked = recipe(expand={"rows": 5}, rewrite={"votes": 0})
-    made = await make(tmp_path, asked)
-    counts, folder = made.summary.counts, RunFolder(Path(made.summary.path))
-    assert counts.accepted == counts.samples + 5 == sum(1 for _ in folder.rows())
-    assert counts.samples == sum(1 for _ in folder.samples())
-    assert (counts.expanded, counts.templates) == (5, 5)
-    assert counts.levels["api"].accepted + counts.levels["api"].rejected == counts.samples
-    assert counts == count(folder)
-    assert sum(1 for name in rows(of(made)) if "-x" in name) == 5
-    again = await make(tmp_path, asked)
-    assert again.published and not again.published.fresh
-    plain = plan_extension(tmp_path, "toy", expand=ExpansionPlan(rows=6))
-    assert (plain.rewrite, plain.expand) == (None, ExpansionPlan(rows=6))
 
 
 async def test_a_dataset_may_begin_with_nothing(tmp_path: Path) -> None:

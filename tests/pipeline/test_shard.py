@@ -135,17 +135,6 @@ async def test_workers_with_other_code_are_refused(tmp_path: Path) -> None:
         assert server.received == 0
 
 
-async def test_records_that_name_files_stay_here(tmp_path: Path) -> None:
-    """A stage may keep its records from other machines."""
-    there = Here()
-    stages = [
-        dataclasses.replace(each, here=lambda _: True) if each.name == "queries" else each
-        for each in toys.STAGES
-    ]
-    await run(toys.recipe(), outputs=tmp_path, engine=there.engine, stages=stages)
-    assert {task.stage.name for task in there.tasks} == {"domains", "tested"}
-
-
 def test_what_cannot_be_on_a_cluster_is_refused() -> None:
     """Batches, which need one process, and an address without a cluster."""
     with pytest.raises(ClusterError, match="it needs --engine dask or ray"):

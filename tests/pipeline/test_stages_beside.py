@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,10 +7,10 @@ from support import growing_dataset, toys
 
 from toolloom.pipeline.estimate import estimate
 from toolloom.pipeline.run import preview, run
-from toolloom.pipeline.stage import Stage, StageInput, check
+from toolloom.pipeline.stage import check
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.run_folder import RunFolder
-from toolloom.schemas import Query, Reason, RecipeError, Record, Sample
+from toolloom.schemas import Reason, RecipeError
 
 BOTH = {"expand": {"rows": 5}, "rewrite": {"votes": 0}}
 WITH_BESIDE = (*toys.STAGES, *growing_dataset.BESIDE)
@@ -32,22 +31,6 @@ def test_files_that_are_not_there_are_told_at_the_start(tmp_path: Path) -> None:
         with pytest.raises(RecipeError, match=field):
             check(BESIDE, toys.recipe(**fields))
     check(BESIDE, toys.recipe(model=capable, **BOTH))
-
-
-async def test_what_a_stage_that_gathers_is_given(tmp_path: Path) -> None:
-    """The rows as often as it wants, and what any stage before it accepted; of a stage that is
-    not before it, nothing."""
-    seen: dict[str, int] = {}
-
-    def gather(given: StageInput) -> Iterator[Record]:
-        seen.update({n: given.earlier(n).count for n in ("queries", "templates", "s", "none")})
-        seen["rows"] = sum(1 for _ in given.rows) + sum(1 for _ in given.rows)
-        return iter(())
-
-    last = Stage("s", "query", Query, Sample, toys.test_queries, beside=True, feed=gather)
-    recipe = toys.recipe(expand={"rows": 5})
-    await run(recipe, outputs=tmp_path, stages=(*toys.STAGES, *growing_dataset.BESIDE[:2], last))
-    assert seen == {"queries": 19, "templates": 16, "s": 0, "none": 0, "rows": 34}
 
 
 async def test_shards_do_not_matter(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import pytest
 from support import toys
 
 from toolloom.pipeline.dataset.run_report import contamination
-from toolloom.pipeline.estimate import estimate
-from toolloom.pipeline.run import preview, run
+from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Sifted, Stage, StageInput
 from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.files import record_line
@@ -80,20 +79,6 @@ async def test_a_run_tells_its_contamination(tmp_path: Path) -> None:
     plain = toys.recipe(curation=PLAN)
     await run(plain, outputs=tmp_path, stages=CURATED)
     assert list(contamination(folder_of(tmp_path, plain))) == []
-
-
-async def test_previews_and_forecasts_have_the_stages(tmp_path: Path) -> None:
-    """A preview is curated; a forecast lets all rows pass, as a few say nothing of many."""
-    seen = await preview(toys.recipe(curation=PLAN), 9, stages=CURATED)
-    assert {"deduplicated"} <= {row.stage for row in seen.rejected}
-    told = await estimate(toys.recipe(), 6, outputs=tmp_path, stages=CURATED)
-    tested, sifted = told.stages[-2:]
-    assert (sifted.name, sifted.records, sifted.accepted) == (
-        "deduplicated",
-        tested.accepted,
-        tested.accepted,
-    )
-    assert told.unseen == ()
 
 
 async def test_a_cancelled_run_ends_its_thread(tmp_path: Path) -> None:

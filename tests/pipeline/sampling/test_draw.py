@@ -169,16 +169,6 @@ def test_levels_that_are_not_there_give_their_weight_away() -> None:
     assert all(len(n.intent) == 2 and len(n.needed) == 1 for n in needs)
 
 
-def test_no_combination_repeats_before_others_had_a_turn() -> None:
-    """All pairs of a tool come once before one comes twice."""
-    apis = [city("maps", name) for name in "abcdefg"]
-    needs = draw(apis, count=63, abilities={"call": 1}, scenarios={"parallel": 1})
-    pairs = [frozenset(i.api for i in need.intent) for need in needs]
-    assert len(set(pairs[:14])) == 14
-    assert max(Counter(pairs).values()) <= 4
-    assert len(set(pairs)) == 21
-
-
 def test_what_has_no_values_stays_out() -> None:
     """An API with required free text that nothing describes is not drawn; each other one has its
     turn, none more often than the others."""

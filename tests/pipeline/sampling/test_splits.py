@@ -79,7 +79,7 @@ plans = st.fixed_dictionaries(
 
 
 # So few examples, as the least of pools may have too few calls for a split to find 40.
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(plans, st.integers(2, 8), st.integers(0, 9))
 def test_every_need_is_in_the_split_it_was_drawn_for(
     plan: JsonObject, categories: int, seed: int

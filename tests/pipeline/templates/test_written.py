@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import expanded_dataset
 from support.template_files import APIS, choice, load, messages, template, weather
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.templates.expand import draw_templates
 from toolloom.pipeline.templates.filling import TemplateRenderer, TextMistake, rendered
 from toolloom.pipeline.templates.written import Given, check_files, load_templates
 from toolloom.schemas import Template, TemplateFileError
@@ -183,3 +185,16 @@ def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
         check_files([tmp_path])
     with pytest.raises(TemplateFileError, match="cannot be read"):
         check_files([tmp_path / "none.yaml"])
+
+
+def test_a_template_shows_distractors_of_its_split(tmp_path: Path) -> None:
+    """None of a category that is held out."""
+    sea = APIS[1].model_copy(update={"category": "Sea", "function": "sea_room"})
+    path = tmp_path / "t.yaml"
+    path.write_text(weather(rest="  pools: {city: [Bern, Basel]}\n"))
+    fields: Any = {"splits": {"seen": ["Travel"], "unseen": ["Sea"]}}
+    plan = {"templates": [str(path)]}
+    run = expanded_dataset.given(tmp_path, rows=[], apis=[*APIS, sea], expand=plan, **fields)
+    (one,) = (Template.model_validate_json(m) for m in draw_templates(run) if isinstance(m, bytes))
+    pool = one.sample["dialogue"]["query"]["pool"]
+    assert len(pool) > 1 and {api["category"] for api in pool} == {"Travel"}
