@@ -13,9 +13,6 @@ from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.pipeline.templates.written import Given, load_templates
 from toolloom.schemas import Api, Template
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "recipes" / "templates"
-
 
 def api(name: str, returns: Any = None, **properties: Any) -> Api:
     """An API of the tool `Travel/hotels`; a parameter is a schema or the name of a type."""

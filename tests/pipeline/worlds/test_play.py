@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
 from support import lending, toys
@@ -16,8 +15,6 @@ from toolloom.agents.ask import Job
 from toolloom.llm import Gateway
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
-from toolloom.pipeline.stages import offer_world
-from toolloom.pipeline.worlds.library import apis_of
 from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
 from toolloom.schemas import (
     Ability,
@@ -28,7 +25,6 @@ from toolloom.schemas import (
     Reason,
     RequestRefused,
     World,
-    WorldPlan,
 )
 
 Drawn: TypeAlias = dict[str, Need]
@@ -84,19 +80,6 @@ async def test_a_dialogue_is_in_openai_form(drawn: Drawn, machine: Machine, tmp_
     assert not inspect(dialogue, world=machine)
 
 
-async def test_words_are_chosen_by_seed(drawn: Drawn, machine: Machine, tmp_path: Path) -> None:
-    """The same by the same seed; every alternative by some; nothing that is not written."""
-    need = drawn["renewal"]
-    assert need.setting
-    heard: dict[int, set[str]] = {0: set(), 3: set()}
-    for seed in range(12):
-        dialogue = await seeded(need, machine, tmp_path, seed)
-        assert dialogue == await seeded(need, machine, tmp_path, seed)
-        heard[0].add(dialogue.messages[1].content or "")
-        heard[3].add(dialogue.messages[-1].content or "")
-    assert heard == {place: {*need.setting.story[place].words} for place in heard}
-
-
 @pytest.mark.parametrize("ability", [Ability.RETRIEVE_CALL, Ability.PLAN_RETRIEVE_CALL])
 async def test_what_is_called_was_found_before(
     drawn: Drawn, machine: Machine, tmp_path: Path, ability: Ability
@@ -145,24 +128,6 @@ async def test_a_dialogue_without_calls_is_words_alone(
     dialogue = await seeded(need, machine, tmp_path)
     assert roles(dialogue) == "system user assistant"
     assert dialogue.provenance[0].requests == 0 and not dialogue.provenance[0].model
-
-
-def offered(world: World, plan: WorldPlan) -> list[Api]:
-    """The world's APIs in a run that plays in these worlds."""
-    recipe = lending.recipe().model_copy(update={"worlds": plan})
-    context: Any = SimpleNamespace(
-        recipe=recipe, model=lambda _: SimpleNamespace(endpoint=lending.NOBODY)
-    )
-    return [api for api in offer_world(world, context).accepted if isinstance(api, Api)]
-
-
-def test_operations_stand_beside_those_of_another_world(world: World) -> None:
-    """They are of one collection with it; a world that is alone has none."""
-    others = offered(world, WorldPlan(use=("shop",)))
-    assert {api.collections for api in others} == {("library", "shop")}
-    assert [api.name for api in others] == [api.name for api in apis_of(world)]
-    alone = offered(world, WorldPlan(use=(str(lending.LIBRARY),)))
-    assert {api.collections for api in alone} == {("library",)}
 
 
 async def test_a_refused_search_costs_the_dialogue_and_not_the_run(

@@ -82,15 +82,6 @@ def test_a_row_says_what_its_calls_returned(machine: Machine) -> None:
         assert len({as_text(row) for row in rows}) == 4
 
 
-def test_equal_seeds_play_alike(machine: Machine) -> None:
-    """A row can be drawn again."""
-    one, other = (
-        [*map(as_text, rows)]
-        for rows in (proofs(good(machine)[:1], machine, 1, 1)[0] for _ in "ab")
-    )
-    assert one == other
-
-
 def test_a_call_must_end_as_its_script_says(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

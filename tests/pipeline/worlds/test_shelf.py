@@ -8,7 +8,6 @@ import pytest
 
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.worlds.library import load_scripts, load_world, unmet
-from toolloom.pipeline.worlds.scripts import proofs
 
 WORLDS = Path(__file__).parents[3] / "recipes" / "worlds"
 SHIPPED = sorted(path for path in WORLDS.glob("*.yaml") if "scripts" not in path.name)
@@ -41,12 +40,3 @@ def test_what_no_script_meets_is_named() -> None:
     missed = unmet(machine, scripts)
     assert "delete_alert" in missed and "set_alert" not in missed
     assert {"set_alert.in_stock", "set_alert.set_before"} <= set(missed)
-
-
-def test_a_number_that_a_script_offers_is_computed() -> None:
-    """As the goal's facts have it then: a reply may say no number that nothing gives."""
-    file = WORLDS / "restaurant.yaml"
-    machine = Machine(load_world(file))
-    (script,) = [s for s in load_scripts(file, machine) if s.name == "too many pizzas for the till"]
-    (rows,) = proofs([script], machine, 1, 5)
-    assert rows and all((3, "three") in row.facts for row in rows)

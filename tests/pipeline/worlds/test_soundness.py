@@ -13,7 +13,7 @@ import yaml
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.worlds import soundness
-from toolloom.pipeline.worlds.soundness import examine, mutants, score, walk
+from toolloom.pipeline.worlds.soundness import examine, score
 from toolloom.pipeline.worlds.states import Unsatisfied
 from toolloom.schemas import WorldError
 
@@ -52,14 +52,6 @@ def test_a_rule_of_a_row_that_a_call_leaves_alone_is_held(raw: Any) -> None:
     raw["entities"]["books"]["rules"] = [rule]
     findings = examine(machine_of(raw)).findings.kept
     assert f"place_holds breaks `{rule}` of books that it leaves alone." in findings
-
-
-def test_equal_seeds_walk_alike(raw: Any) -> None:
-    """Findings can be looked at again: the walks are those of the seed, on any machine."""
-    machine = machine_of(raw)
-    first, again = ([c[1:4] for c in walk(machine, 3, 2, 30)] for _ in range(2))
-    assert first == again
-    assert first != [c[1:4] for c in walk(machine, 4, 2, 30)]
 
 
 @pytest.mark.parametrize(
@@ -122,30 +114,6 @@ def test_references_that_go_round_end_the_draw(raw: Any) -> None:
     raw["entities"]["books"]["fields"]["last_loan_id"] = "-> loans"
     with pytest.raises(WorldError, match="in a circle"):
         examine(machine_of(raw))
-
-
-@pytest.mark.parametrize("name", ["view", "value", "skip"])
-def test_a_field_or_argument_may_be_called_as_a_form_is(raw: Any, name: str) -> None:
-    """It is no form where faults are planted: there are as many as under any other name."""
-
-    def named(name: str) -> list[tuple[str, Any]]:
-        world = copy.deepcopy(raw)
-        renew, search = world["operations"]["renew"], world["operations"]["search_books"]
-        for operation in (renew, search):
-            operation["args"][name] = "integer(0..9) optional"
-        renew["steps"][-1]["set"] |= {"renewals": f"${name}"}
-        for old, new in (
-            ("copies, count(", f"this.copies as {name}, count("),
-            ("$words [", f"$words and copies > ${name} ["),
-        ):
-            assert old in search["returns"]
-            search["returns"] = search["returns"].replace(old, new)
-        return list(mutants(machine_of(world).world))
-
-    found = named(name)
-    assert [what for what, _ in found] == [what for what, _ in named("plain")]
-    for _, mutant in found:
-        Machine(mutant)
 
 
 def test_the_mutation_score_counts_what_promises_hold(raw: Any) -> None:

@@ -33,21 +33,6 @@ def states(machine: Machine, count: int = 12) -> Iterator[tuple[State, str]]:
         yield draw_state(machine, rng, now), now
 
 
-def test_rows_keep_their_rules_and_refer_to_rows(machine: Machine) -> None:
-    """A state holds what the world says of every row, keys that rows have, and derived values."""
-    for state, now in states(machine):
-        frame = machine.frame(state, {}, now)
-        for name, table in state["tables"].items():
-            entity = machine.entities[name]
-            for key, row in table.items():
-                assert row[entity.key] == key
-                assert entity.fault(row, None) is None
-                assert machine.broken(frame, name, row) is None
-                for field, target in entity.references.items():
-                    assert row[field] in state["tables"][target]
-            assert f"{entity.prefix}{state['next'][name]}" not in table
-
-
 def test_later_rows_have_higher_numbers(machine: Machine) -> None:
     """As orders and tickets have, wherever they are referred to."""
     for state, _ in states(machine):
@@ -70,9 +55,3 @@ def test_a_written_row_may_be_unlikely() -> None:
     for state, _ in states(machine, 3):
         fines = [row["fines"] for row in state["tables"]["members"].values()]
         assert fines == [12, 0, 0, 0]
-
-
-def test_equal_seeds_draw_alike(machine: Machine) -> None:
-    """A row can be made again from its seed."""
-    first, again = (json.dumps([*states(machine, 3)]) for _ in "ab")
-    assert first == again

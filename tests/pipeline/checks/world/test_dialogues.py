@@ -198,17 +198,6 @@ def inside(value: Any) -> list[tuple[Any, Any]]:
     ]
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_the_reply_of_another_row_is_found(played: Played, script: str) -> None:
-    """It tells what is true elsewhere."""
-    raw, other = played.raw(script, 0), played.raw(script, 1)
-    for one, foreign in zip(raw["messages"][1:], other["messages"][1:], strict=True):
-        if one["role"] == "assistant" and one["content"] and one["content"] != foreign["content"]:
-            one["content"] = foreign["content"]
-            assert {Reason.FACT_NOT_TOLD, Reason.UNGROUNDED_ANSWER} & played.reasons(raw)
-            return
-
-
 def turn_of(raw: Raw, name: str) -> int:
     return next(
         n
@@ -311,7 +300,14 @@ def by_another(raw: Raw) -> None:
     more(f"So says {next(name for name in names if name not in seen)}.")(raw)
 
 
+def at_three(raw: Raw) -> None:
+    """Say again what the user says."""
+    raw["messages"][1]["content"] += " I am there on Monday at 3 pm."
+    more("See you on Monday at 3 pm.")(raw)
+
+
 CLAIMS: list[tuple[Callable[[Raw], None], str]] = [
+    (at_three, ""),
     (more("That was €2."), "€ is not the world's currency, which is $"),
     (more("A renewal is for 14 weeks."), '"14 weeks" was told in another unit'),
     (more("A renewal is for 14 days."), ""),
@@ -330,14 +326,6 @@ def test_a_claim_that_nothing_bears_out_is_found(
     found = outcome(Dialogue.model_validate(raw), played.machine)
     details = [fault.detail for fault in found]
     assert bool(details) == bool(says) and any(says in detail for detail in details or [says])
-
-
-def test_a_moment_that_the_user_says_is_known(played: Played) -> None:
-    """So it may be said again."""
-    raw = played.raw("fines")
-    raw["messages"][1]["content"] += " I am there on Monday at 3 pm."
-    more("See you on Monday at 3 pm.")(raw)
-    assert not played.reasons(raw)
 
 
 def test_a_time_that_the_user_says_may_be_of_a_day_that_a_result_has(played: Played) -> None:

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from toolloom.pipeline.checks.world import interpreter
 from toolloom.pipeline.checks.world.interpreter import (
@@ -21,7 +19,6 @@ from toolloom.pipeline.checks.world.interpreter import (
     ITEMS,
     LARGEST,
     TEXT,
-    VISITS,
     Machine,
     State,
     as_term,
@@ -38,11 +35,6 @@ LIBRARY = Path(__file__).parents[3] / "support" / "library.yaml"
 TERMS = Path(__file__).with_name("terms.yaml")
 NOW = "2026-01-20T10:00"
 X = ["var", "x"]
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
-    max_leaves=12,
-)
 
 
 def test_one_file_needs_the_standard_library_alone() -> None:
@@ -53,16 +45,6 @@ def test_one_file_needs_the_standard_library_alone() -> None:
     assert {str(name).split(".")[0] for name in modules} <= sys.stdlib_module_names
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     assert not names & {"eval", "exec", "compile", "__import__", "open", "globals", "getattr"}
-
-
-def test_a_call_changes_a_copy_and_shows_it(library: Machine, shelf: State) -> None:
-    """The state before a call is what it was; the state after it holds what was set."""
-    before = copy.deepcopy(shelf)
-    after, response, error = library.apply(shelf, "renew", {"loan_id": "LOA-1"}, NOW)
-    assert error is None
-    assert response == {"loan_id": "LOA-1", "due": "2026-02-06"}
-    assert after["tables"]["loans"]["LOA-1"]["renewals"] == 2
-    assert shelf == before
 
 
 @pytest.mark.parametrize(
@@ -98,64 +80,41 @@ def test_an_absent_argument_filters_nothing(library: Machine, shelf: State) -> N
     assert [book["title"] for book in some] == ["Emma"]
 
 
+def altered(operation: str, **parts: Any) -> Machine:
+    """The library with other parts of an operation."""
+    world = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
+    del world["promises"]
+    world["operations"][operation] |= parts
+    return Machine(read_world(world, lambda *fault: pytest.fail(str(fault))))
+
+
+@pytest.mark.parametrize(("args", "error"), [({}, "row"), ({"book_id": "BOO-2"}, "key")])
 def test_a_value_that_asks_whether_an_argument_is_given_has_one_without_it(
-    library: Machine, shelf: State
+    shelf: State, args: Any, error: str
 ) -> None:
     """What uses it is not passed over, be it a key or a row."""
-    world = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
-    del world["promises"]
-    world["operations"]["renew"] |= {
-        "args": {"loan_id": "-> loans", "book_id": "-> books optional"},
-        "steps": [
-            {"let": {"wanted": "if($book_id is given, book, loan.book)"}},
-            {"let": {"key": "if($book_id is given, $book_id, loan.book_id)"}},
-            {"require": "wanted.title != 'Emma'", "else": "row: It is Emma."},
-            {"require": "count(holds where book_id = key) = 0", "else": "key: It is held."},
-            {"update": "loan", "set": {"book_id": "key"}},
-        ],
-    }
-    machine = Machine(read_world(world, lambda *fault: pytest.fail(str(fault))))
-    for args, error in (({}, "row"), ({"book_id": "BOO-2"}, "key")):
-        assert machine.apply(shelf, "renew", {"loan_id": "LOA-1", **args}, NOW)[2] == error
+    steps = [
+        {"let": {"wanted": "if($book_id is given, book, loan.book)"}},
+        {"let": {"key": "if($book_id is given, $book_id, loan.book_id)"}},
+        {"require": "wanted.title != 'Emma'", "else": "row: It is Emma."},
+        {"require": "count(holds where book_id = key) = 0", "else": "key: It is held."},
+        {"update": "loan", "set": {"book_id": "key"}},
+    ]
+    takes = {"loan_id": "-> loans", "book_id": "-> books optional"}
+    machine = altered("renew", args=takes, steps=steps)
+    assert machine.apply(shelf, "renew", {"loan_id": "LOA-1", **args}, NOW)[2] == error
 
 
+@pytest.mark.parametrize(("least", "error"), [(3, None), (4, INVALID)])
 def test_ranges_of_days_say_what_is_drawn_and_not_what_is_allowed(
-    library: Machine, shelf: State
+    shelf: State, least: int, error: str | None
 ) -> None:
     """They are told beside today; numbers are held to theirs."""
-    world = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
-    del world["promises"]
-    world["operations"]["list_loans"] |= {
-        "args": {"day": "date(0..3)", "least": "integer(0..3)"},
-        "returns": "loans where due >= $day and renewals >= $least [loan_id]",
-    }
-    machine = Machine(read_world(world, lambda *fault: pytest.fail(str(fault))))
-    for least, error in ((3, None), (4, INVALID)):
-        args = {"day": "2020-01-01", "least": least}
-        assert machine.apply(shelf, "list_loans", args, NOW)[2] == error
-
-
-def test_an_operation_that_lacks_a_require_is_refused_by_the_rule(
-    library: Machine, shelf: State
-) -> None:
-    """Fines below zero break a rule of members, whatever the operation says."""
-    world = copy.deepcopy(library.world)
-    world["operations"]["pay_fines"]["steps"].pop(0)
-    after, text, error = Machine(world).apply(shelf, "pay_fines", {"amount": 9}, NOW)
-    assert (error, after) == (interpreter.BROKEN, shelf)
-    assert "fines >= 0" in text
-
-
-@given(name=st.sampled_from(["renew", "place_holds", "list_loans", "pay_fines", "x"]), args=JSON)
-def test_hostile_arguments_never_raise(
-    library: Machine, shelf: State, name: str, args: Any
-) -> None:
-    """Whatever is sent, the answer is a response or an error, and a failure changes nothing."""
-    before = copy.deepcopy(shelf)
-    after, response, error = library.apply(shelf, name, args, NOW)
-    assert shelf == before
-    assert (after is shelf) or error is None
-    assert error is None or isinstance(response, str)
+    returns = "loans where due >= $day and renewals >= $least [loan_id]"
+    takes = {"day": "date(0..3)", "least": "integer(0..3)"}
+    machine = altered("list_loans", args=takes, returns=returns)
+    args = {"day": "2020-01-01", "least": least}
+    assert machine.apply(shelf, "list_loans", args, NOW)[2] == error
 
 
 @pytest.mark.parametrize(("tree", "value"), yaml.safe_load(TERMS.read_text()))
@@ -173,15 +132,12 @@ def test_terms_are_exact_and_null_where_they_say_nothing(
     [
         ("2024-02-29", 12, "months", "2025-02-28"),
         ("2026-03-31", -1, "months", "2026-02-28"),
-        ("2026-01-31", 1, "weeks", "2026-02-07"),
         ("23:30", 45, "minutes", "00:15"),
         ("9999-12-31", 1, "days", None),
         ("2026-01-01", 10**12, "days", None),
         ("2026-13-01", 1, "days", None),
         ("2024-01-31", 1, "months", "2024-02-29"),
-        ("2026-01-15", -13, "months", "2024-12-15"),
         ("2026-01-31T09:30", 1, "months", "2026-02-28T09:30"),
-        ("2026-01-01T00:00", -1, "hours", "2025-12-31T23:00"),
         ("0001-01-01", -1, "months", None),
     ],
 )
@@ -255,23 +211,15 @@ OBJECT = {
     [
         ({"type": "text"}, "x" * TEXT, None),
         ({"type": "text"}, "x" * (TEXT + 1), "must be a text"),
-        ({"type": "text"}, " ", "must not be empty"),
         ({"type": "boolean"}, 1, "must be true or false"),
         ({"type": "number"}, LARGEST, None),
         ({"type": "number"}, LARGEST + 1, "is out of bounds"),
         ({"type": "integer"}, 1.5, "must be an integer"),
-        ({"type": "integer"}, 2.0, None),
         ({"type": "integer", "low": 1, "high": 3}, 3, None),
-        ({"type": "integer", "low": 1, "high": 3}, 0, "must be from 1 to 3"),
         ({"type": "integer", "low": 1, "high": 3}, 4, "must be from 1 to 3"),
         ({"type": "integer", "low": 1}, 0, "must be 1 or more"),
-        ({"type": "integer", "high": 3}, 4, "must be 3 or less"),
-        ({"type": "choice", "choices": ["a", "b"]}, "c", "must be one of a, b"),
         ({"type": "choice", "choices": ["a", "b"]}, ["a"], "must be one of a, b"),
-        ({"type": "date"}, "2024-02-29", None),
         ({"type": "date"}, "2026-02-29", "must be a date like YYYY-MM-DD"),
-        ({"type": "date"}, 7, "must be a date like YYYY-MM-DD"),
-        ({"type": "time"}, "23:59", None),
         ({"type": "time"}, "24:00", "must be a time like HH:MM"),
         ({"type": "datetime"}, "2026-02-28 09:00", "must be a datetime like YYYY-MM-DDTHH:MM"),
         (LIST, [1] * ITEMS, None),
@@ -391,14 +339,3 @@ def test_differences_say_what_changed(boxes: Machine, full: State) -> None:
     assert ["parts", "new", {"box_id": "new", "size": 1}] in changes
     assert ["parts", "new", {"box_id": "BOX-2", "size": 2}] in changes
     assert difference(boxes, full, full) == []
-
-
-def test_the_last_visit_is_allowed(library: Machine, shelf: State) -> None:
-    """Exactly so many rows can be looked at."""
-    frame = library.frame(shelf, {}, NOW)
-    frame.left = 2
-    assert as_term(["count", ["table", "books"], "x", None])(frame) == 2
-    with pytest.raises(interpreter.CallRefused):
-        frame.visit()
-    assert library.frame(shelf, {}, NOW).left == VISITS
-    assert (VISITS, TEXT, ITEMS, LARGEST) == (200_000, 4_000, 100, 10**12)

@@ -28,9 +28,9 @@ from toolloom.pipeline.checks.world.interpreter import (
     Machine,
     State,
     as_term,
-    shifted,
 )
 from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.arguments import ArgumentDrawer
 from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.soundness import mutants
 from toolloom.pipeline.worlds.states import draw_now, draw_state
@@ -51,6 +51,7 @@ HOSTILE: list[Any] = [
     *("x" * 100_000, NESTED, [NESTED] * 3, ["x"] * ITEMS, ["x"] * 5_000, [None], {}, []),
     *({"": 1}, {"x" * 5_000: 1}, {str(number): number for number in range(2_000)}),
 ]
+seeds = st.integers(0, 9_999)
 hostile = st.integers(0, len(HOSTILE) - 1)  # which: some are too large to be printed
 
 
@@ -66,44 +67,6 @@ class Watched(Machine):
 
 def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
-
-
-def plausible(kind: Any, state: State, now: str) -> st.SearchStrategy[Any]:
-    """Values of a type, of the state where it has some, and next to the bounds on both sides."""
-    form = kind["type"]
-    if form == "ref":
-        return st.sampled_from([*state["tables"][kind["entity"]], "none"])
-    if form == "list":
-        return st.lists(plausible(kind["of"], state, now), max_size=4)
-    if form == "object":
-        return arguments(kind["fields"], state, now)
-    if form == "choice":
-        return st.sampled_from(kind["choices"])
-    if form == "boolean":
-        return st.booleans()
-    if form in ("integer", "number"):
-        low, high = kind.get("low", 0), kind.get("high", 20)
-        near = st.sampled_from([low - 1, low, high, high + 1, high - 0.5])
-        return (
-            near | st.integers(int(low), int(high)) | st.integers(100, 5_000).map(lambda n: n / 100)
-        )
-    if form == "text":
-        rows = [row for table in state["tables"].values() for row in table.values()]
-        texts = [v for row in rows for v in row.values() if isinstance(v, str)]
-        return st.sampled_from([*texts, "a"]) | st.text(max_size=9)
-    day = st.integers(-3, 40).map(lambda days: shifted(now[:10], days, "days"))
-    clock = st.integers(16, 36).map(lambda half: f"{half // 2:02}:{half % 2 * 30:02}")
-    both = st.builds("{}T{}".format, day, clock)
-    return {"date": day, "time": clock, "datetime": both}[form]
-
-
-def arguments(kinds: Any, state: State, now: str) -> st.SearchStrategy[dict[str, Any]]:
-    values = {name: plausible(kind, state, now) for name, kind in kinds.items()}
-    optional = {name for name, kind in kinds.items() if kind.get("optional")}
-    return st.fixed_dictionaries(
-        {name: value for name, value in values.items() if name not in optional},
-        optional={name: values[name] for name in optional},
-    )
 
 
 class Calls(RuleBasedStateMachine):
@@ -137,21 +100,25 @@ class Calls(RuleBasedStateMachine):
             assert not self.sound or error not in (BROKEN, TOO_LARGE)
         self.before, self.state = self.state, after
 
-    @rule(data=st.data())
-    def plausible_call(self, data: st.DataObject) -> None:
+    def plausible(self, name: str, seed: int) -> dict[str, Any]:
+        """Arguments as random calls send them: of the state, beside it, or at a bound."""
+        rng = rng_for("call", seed)
+        drawer = ArgumentDrawer(self.machine, self.state, self.now, rng, loose=True)
+        return drawer.draw(name) or {}
+
+    @rule(data=st.data(), seed=seeds)
+    def plausible_call(self, data: st.DataObject, seed: int) -> None:
         name = data.draw(st.sampled_from(list(self.machine.operations)))
-        kinds = self.machine.operations[name].args
-        args = data.draw(arguments(kinds, self.state, self.now))
+        args = self.plausible(name, seed)
         given = copy.deepcopy(args)
         self.call(name, args)
         assert args == given
 
-    @rule(data=st.data(), which=hostile)
-    def hostile_call(self, data: st.DataObject, which: int) -> None:
+    @rule(data=st.data(), seed=seeds, which=hostile)
+    def hostile_call(self, data: st.DataObject, seed: int, which: int) -> None:
         name = data.draw(st.sampled_from(list(self.machine.operations)))
-        kinds = self.machine.operations[name].args
-        args = data.draw(arguments(kinds, self.state, self.now))
-        key = data.draw(st.sampled_from([*kinds, "unknown", "\ud800"]))
+        args = self.plausible(name, seed)
+        key = data.draw(st.sampled_from([*self.machine.operations[name].args, "unknown", "\ud800"]))
         value, within = HOSTILE[which], args.get(key)
         if isinstance(within, list) and within and data.draw(st.booleans()):
             value = [*within, {**within[0], "x": value} if isinstance(within[0], dict) else value]

@@ -20,20 +20,6 @@ def after(library: Machine, state: State, *calls: tuple[str, Any]) -> State:
     return state
 
 
-def test_changes_are_those_of_fields_and_rows(library: Machine, shelf: State) -> None:
-    """Each changed field with its new value; a new row without its key."""
-    end = after(library, shelf, ("renew", {"loan_id": "LOA-1"}), ("pay_fines", {"amount": 4.5}))
-    assert difference(library, shelf, end) == [
-        ["loans", "LOA-1", "due", "2026-02-06"],
-        ["loans", "LOA-1", "renewals", 2],
-        ["members", "MEM-1", "fines", 0],
-    ]
-    held = after(library, shelf, ("place_holds", {"book_ids": ["BOO-1"]}))
-    ((entity, key, row),) = difference(library, shelf, held)
-    assert (entity, key, row["status"]) == ("holds", "new", "waiting")
-    assert "hold_id" not in row
-
-
 def test_the_order_of_calls_does_not_matter(library: Machine, shelf: State) -> None:
     """Two wishes granted in either order come to the same."""
     one, two = ("place_holds", {"book_ids": ["BOO-1"]}), ("place_holds", {"book_ids": ["BOO-2"]})
