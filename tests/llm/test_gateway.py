@@ -7,7 +7,8 @@ import jsonschema
 import pytest
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.scripted import ScriptedFailure
+from toolloom.llm.messages import WORK, Work
+from toolloom.llm.scripted import ScriptedFailure, embed
 from toolloom.schemas import Budget, EndpointDenied, Price, RequestRefused
 
 PRICES = {"fake": Price(prompt=1.0, completion=2.0)}
@@ -83,25 +84,36 @@ async def test_a_refused_schema_is_no_refused_mode(gateway, at, plain, city):
 
 
 @pytest.mark.parametrize(
-    ("budget", "usage"),
-    [({"max_tokens": 1000}, None), ({"max_cost": 1e-3}, {"prompt_tokens": 10**20})],
-    ids=["tokens", "cost"],
+    ("budget", "usage", "embeds"),
+    [
+        ({"max_tokens": 1000}, None, False),
+        ({"max_cost": 1e-3}, {"prompt_tokens": 10**20}, False),
+        ({"max_tokens": 400}, {}, True),
+    ],
+    ids=["tokens", "cost", "embeddings"],
 )
 async def test_tokens_that_are_not_told_count_as_all_they_can_be(
-    cache, at, plain, caplog, usage, budget
+    cache, at, plain, caplog, budget, usage, embeds
 ):
     """An endpoint without `usage` keeps to the budget, over restarts too; replies still say 0."""
     raw = json.dumps({"choices": [{"message": {"content": "hi"}}], "usage": usage})
-    async with FakeServer(lambda _: ScriptedFailure(200, body=raw)) as server:
+    WORK.set(Work(run="a"))
+    scripts = {
+        "script": lambda _: ScriptedFailure(200, body=raw),
+        "embeddings": lambda body: {**embed(body), "usage": usage},
+    }
+    async with FakeServer(**scripts) as server:
         for _ in range(2):
             limits = Budget.model_validate(budget)
             async with Gateway(cache, prices=PRICES, budget=limits, run="a") as gateway:
-                model = gateway.model(at(server))
-                asked = [model.complete(plain(seed=n)) for n in range(20)]
+                model, embedder = gateway.model(at(server)), gateway.embedder(at(server))
+                chats = (model.complete(plain(seed=n)) for n in range(20))
+                texts = (embedder.embed([f"text {n}"]) for n in range(20))
+                asked = texts if embeds else chats
                 replies = await asyncio.gather(*asked, return_exceptions=True)
             answered = [reply for reply in replies if not isinstance(reply, BaseException)]
             assert 3 < len(answered) == server.received < 10
-            assert {reply.prompt_tokens for reply in answered} == {0}
+            assert embeds or {reply.prompt_tokens for reply in answered} == {0}
     assert sum("does not say how many tokens" in r.message for r in caplog.records) == 1
 
 

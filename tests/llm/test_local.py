@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import asyncio
 import importlib.util
-import subprocess
 import sys
 
 import pytest
@@ -35,11 +35,16 @@ async def test_the_embedded_model_answers(cache):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not installed, reason="needs the `local` extra")
-def test_the_embedded_model_is_quiet():
-    """Starting and stopping the server prints nothing."""
-    code = "from toolloom.llm import LocalServer\nwith LocalServer() as s: assert s.base_url"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+async def test_the_embedded_model_embeds_beside_its_chat(gateway, plain, capfd):
+    """It embeds texts of whatever length and chats at the same time, and prints nothing."""
+    endpoint = Endpoint(base_url="local")
+    texts = ["rent a boat", "hire a small boat", "boat " * 1100]
+    rows, reply = await asyncio.gather(
+        gateway.embedder(endpoint).embed(texts), gateway.model(endpoint).complete(plain())
+    )
+    assert rows.shape == (3, 576)
+    assert reply.text
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_missing_extra_says_what_to_install(monkeypatch):

@@ -68,15 +68,18 @@ SHOP = {"worlds": ["shop"]}
         ({"worlds": {"use": ["shop"], "turns": [3, 1]}}, "`turns` must be the least and the most"),
         ({"worlds": {"use": ["shop"], "scenarios": ["refusl"]}}, "worlds.scenarios.0: Input"),
         ({"worlds": 3}, "worlds.use: Input should be a valid tuple"),
+        ({"model": {"base_url": "ftp://me:open-sesame@host/v1"}}, "ftp://host/v1"),
+        ({"shard_size": "x" * 10_000}, "shard_size: Input should be a valid integer"),
     ],
 )
 def test_each_mistake_is_named_with_its_place(fields: dict[str, Any], message: str) -> None:
-    """The message says which file, which field, what is wrong, and the nearest known name."""
+    """The message says which file, which field, what is wrong, and the nearest known name. A long
+    value is shown by its beginning, an address without its password."""
     said = problem(**fields)
     assert said.startswith("toy.yaml is not a valid recipe:\n")
     assert message in said
-    assert "Traceback" not in said
-    assert "pydantic" not in said
+    assert len(said) < 500
+    assert not any(word in said for word in ("Traceback", "pydantic", "open-sesame"))
 
 
 def test_worlds_are_a_list_or_a_mapping_and_need_no_model() -> None:
@@ -107,24 +110,19 @@ def test_what_worlds_alone_have_is_not_drawn_elsewhere(scenario: Scenario) -> No
         ("name: toy\nseed: 2026-13-01", "line 2: seed: Input should be a valid integer"),
         ("name: " + "[" * 3000, "line 1: nested too deeply"),
         ("- name", "a recipe is a mapping of fields"),
+        ("name: toy\nseed: 1\nseed: 2", "line 3: seed stands twice"),
+        ("modle: none\nqueries:\n  cuont: 3\n", r"line 1: modle(.|\n)*line 3: queries.cuont"),
         ("openapi: 3.1.0\npaths: {}", r"is an OpenAPI document.*path: toy\.yaml.*apis import"),
     ],
 )
 def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, text: str, message: str) -> None:
     """What cannot be read, also where YAML's grammar allows it, and what is no mapping are told with
-    the file's name."""
+    the file's name; all mistakes at once, with their lines."""
     path = tmp_path / "toy.yaml"
     path.write_text(text)
     with pytest.raises(RecipeError, match=message) as caught:
         load_recipe(path)
     assert str(path) in str(caught.value)
-
-
-def test_an_address_is_told_without_its_password() -> None:
-    """What is wrong with an address is told without the login in it."""
-    told = problem(model={"base_url": "ftp://me:open-sesame@host/v1"})
-    assert "ftp://host/v1" in told
-    assert "open-sesame" not in told
 
 
 FILE = """
@@ -160,65 +158,41 @@ def test_fields_of_a_recipe_can_be_replaced(tmp_path: Path) -> None:
     assert overridden(load_recipe(path).model_dump(mode="json"), over) == made
 
 
+MANY: dict[str, Any] = {"name": "toy", "shard_size": "many"}
+THEIRS = "the parameter `recipe` with the overrides is not a valid recipe:\n"
+
+
 @pytest.mark.parametrize(
-    ("over", "message"),
+    ("given", "over", "message"),
     [
-        ({"queries": {"cuont": 1}}, "queries.cuont (from the overrides): unknown field; did you"),
-        ({"queries": 3}, "queries (from the overrides): Input should be"),
-        ({"agents": {"nobody": {"model": "m"}}}, "agents.nobody (from the overrides): Input"),
+        (MANY, {"queries": {"cuont": 1}}, "queries.cuont (from the overrides): unknown field; did"),
+        (MANY, {"queries": 3}, "queries (from the overrides): Input should be"),
+        (MANY, {"agents": {"nobody": {}}}, "agents.nobody (from the overrides): Input"),
         (
+            MANY,
             {"agents": {"api": {"retry": {"trys": 1}}}, "shard_size": 3},
             "agents.api.retry.trys (from the overrides):",
         ),
-        ({"seed": 1}, "shard_size: Input should be a valid integer"),
+        (MANY, {"seed": 1}, "shard_size: Input should be a valid integer"),
+        ({"name": "toy"}, ["seed"], "overrides: are a mapping"),
+        (["toy"], {"seed": 1}, "the parameter `recipe`: a recipe is a mapping"),
+        ("none.yaml", {}, "none.yaml: cannot be read"),
+        ({"name": "toy"}, {"prices": "keys.txt"}, "holds no prices"),
+        ({"name": "toy", "prices": "keys.txt"}, {"prices": {}}, "holds no prices"),
     ],
 )
 def test_a_mistake_in_the_overrides_is_told_to_be_theirs(
-    tmp_path: Path, over: dict[str, Any], message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Any, over: Any, message: str
 ) -> None:
-    """Each mistake is named as in a file, and one that the file made is not put down to them."""
-    path = tmp_path / "toy.yaml"
-    path.write_text("name: toy\nshard_size: many")
+    """Each mistake is named as in a file, and one that the recipe made is not put down to them.
+    Whoever may set `prices` need not be one who may read what a path leads to."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "keys.txt").write_text("open-sesame")
     with pytest.raises(RecipeError) as caught:
-        overridden(path, over)
-    assert str(caught.value).startswith(f"{path} with the overrides is not a valid recipe:\n")
-    assert message in str(caught.value)
-
-
-def test_overrides_are_a_mapping(tmp_path: Path) -> None:
-    """And a recipe that is none, or not there, is told as without them."""
-    for given, over, message in (
-        ({"name": "toy"}, ["seed"], "overrides: are a mapping"),
-        (["toy"], {"seed": 1}, "the parameter `recipe`: a recipe is a mapping"),
-        (str(tmp_path / "none.yaml"), {}, "none.yaml: cannot be read"),
-    ):
-        with pytest.raises(RecipeError, match=message):
-            overridden(given, over)  # type: ignore[arg-type]
-
-
-def test_a_file_without_prices_is_not_shown(tmp_path: Path) -> None:
-    """Whoever may set `prices` need not be one who may read what a path leads to; and a long
-    value is shown by its beginning."""
-    path = tmp_path / "keys.txt"
-    path.write_text("open-sesame")
-    for fields, over in (({}, {"prices": str(path)}), ({"prices": str(path)}, {"prices": {}})):
-        with pytest.raises(RecipeError, match="holds no prices") as caught:
-            overridden({"name": "toy", **fields}, over)
-        assert "open-sesame" not in str(caught.value)
-    assert len(problem(shard_size="x" * 10_000)) < 300
-
-
-def test_mistakes_are_told_by_their_lines(tmp_path: Path) -> None:
-    """Those of the whole recipe at once, in their order; a key that stands twice is one."""
-    path = tmp_path / "toy.yaml"
-    path.write_text("name: toy\nmodle: none\nqueries:\n  cuont: 3\n  distractors: many\n")
-    with pytest.raises(RecipeError) as told:
-        load_recipe(path)
-    lines = [line.strip().split(":")[0] for line in str(told.value).splitlines()[1:]]
-    assert lines == ["line 2", "line 4", "line 5"]
-    path.write_text("name: toy\nseed: 1\nseed: 2\n")
-    with pytest.raises(RecipeError, match="line 3: seed stands twice"):
-        load_recipe(path)
+        overridden(given, over)
+    said = str(caught.value)
+    assert message in said and "open-sesame" not in said
+    assert given is not MANY or said.startswith(THEIRS)
 
 
 def test_paths_are_relative_to_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,12 +40,6 @@ def test_every_value_has_its_line() -> None:
     assert read_yaml(TEXT, shared=False).value["note"] == "two\nlines"
 
 
-def test_a_key_that_stands_twice_is_told() -> None:
-    """The last one counts."""
-    found = read_yaml("a: {b: 1, b: 2}\n")
-    assert found.value == {"a": {"b": 2}} and found.repeated == [("a", "b")]
-
-
 LAUGHS = "\n".join(
     ["a0: &a0 [1]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))]
 )

@@ -48,7 +48,6 @@ class BatchServer(FakeServer):
         app.router.add_post("/v1/batches", self._create)
         app.router.add_get("/v1/batches", self._batches)
         app.router.add_get("/v1/batches/{id}", self._retrieve)
-        app.router.add_post("/v1/batches/{id}/cancel", self._cancel)
         app.on_cleanup.append(self._stop)
 
     async def _stop(self, _app: web.Application) -> None:
@@ -109,11 +108,6 @@ class BatchServer(FakeServer):
     async def _retrieve(self, request: web.Request) -> web.Response:
         batch = self.batches.get(request.match_info["id"])
         return _refused(404, "No such batch.") if batch is None else web.json_response(batch)
-
-    async def _cancel(self, request: web.Request) -> web.Response:
-        if batch := self.batches.get(request.match_info["id"]):
-            batch["status"] = "cancelling"
-        return await self._retrieve(request)
 
     async def _carry_out(self, batch: JsonObject) -> None:
         """A batch's life: validated, waited for, answered, finished."""

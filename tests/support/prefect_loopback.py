@@ -45,9 +45,8 @@ class PrefectServer:
 
         def answered() -> httpx.Response | None:
             try:
-                answer = httpx.request(
-                    method, f"{self.url}/api/{path}", json=body or None, timeout=60
-                )
+                url = f"{self.url}/api/{path}"
+                answer = httpx.request(method, url, json=body or None, timeout=60)
             except httpx.TransportError:
                 if method == "GET":  # what changes something may have done so
                     return None
@@ -63,14 +62,8 @@ class PrefectServer:
     ) -> subprocess.Popen[bytes]:
         """A process in a session of its own, as another machine would be."""
         with log.open("ab") as out:
-            return subprocess.Popen(
-                command,
-                env=self.environment,
-                cwd=cwd,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
+            told = {"stdout": out, "stderr": out, "env": self.environment}
+            return subprocess.Popen(command, cwd=cwd, start_new_session=True, **told)
 
     def deployment(self, name: str) -> dict[str, Any] | None:
         try:
@@ -79,9 +72,9 @@ class PrefectServer:
             return None
         return found
 
-    def run(self, deployment: str, state: str = "SCHEDULED", **parameters: Any) -> str:
+    def run(self, deployment: str, **parameters: Any) -> str:
         """Trigger a deployment; the id of the flow run."""
-        body = {"parameters": parameters, "state": {"type": state}}
+        body = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
         return str(self.ask(f"deployments/{deployment}/create_flow_run", **body)["id"])
 
     def flow_run(self, run: str) -> dict[str, Any]:
@@ -143,17 +136,11 @@ def server(home: Path) -> Iterator[PrefectServer]:
     where = ["--host", "127.0.0.1", "--port", str(port), "--no-ui"]
     process = running.start(*PREFECT, "server", "start", *where, log=home / "server.log")
     try:
-        look(lambda: _answers(url), "the server answers")
+        running.ask("health")
         yield running
     finally:
         kill(process)
         shutil.rmtree(folder)
-
-
-def _answers(url: str) -> bool:
-    with contextlib.suppress(httpx.TransportError):
-        return httpx.get(f"{url}/api/health", timeout=5).status_code == 200
-    return False
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -11,8 +11,6 @@ from support.prefect_loopback import RECIPE, Served
 from support.processes import TOOLLOOM
 from support.waiting import PATIENCE
 
-from toolloom.llm import FakeServer
-
 
 @pytest.fixture(scope="session")
 def prefect_server(
@@ -20,12 +18,6 @@ def prefect_server(
 ) -> Iterator[prefect_loopback.PrefectServer]:
     with prefect_loopback.server(tmp_path_factory.mktemp("prefect")) as running:
         yield running
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeServer]:
-    with FakeServer(latency=0.02).serve_in_thread() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -21,15 +21,15 @@ POOL = "toolloom"  # as prefect.yaml names it
 
 
 @pytest.fixture
-def fake() -> Iterator[FakeServer]:
-    """Slow enough to be killed in the middle."""
+def slow() -> Iterator[FakeServer]:
+    """An endpoint whose run can be killed in the middle."""
     with FakeServer(latency=0.1).serve_in_thread() as server:
         yield server
 
 
 @pytest.mark.slow
 def test_a_workers_run_survives_its_end(
-    prefect_server: PrefectServer, fake: FakeServer, tmp_path: Path
+    prefect_server: PrefectServer, slow: FakeServer, tmp_path: Path
 ) -> None:
     """`prefect.yaml` deploys the flow to a work pool, as a clone has it. A worker is killed with the
     run that it had begun; the next run, on another worker, repeats no answer that was kept, and its
@@ -37,7 +37,7 @@ def test_a_workers_run_survives_its_end(
     for name in ("prefect.yaml", "flows.py"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "recipes").mkdir()
-    recipe = write_recipe(tmp_path / "recipes", fake, "killed", 40)
+    recipe = write_recipe(tmp_path / "recipes", slow, "killed", 40)
     recipe = recipe.rename(recipe.with_name("quickstart.yaml"))
     for command in (["work-pool", "create", POOL, "--type", "process"], ["deploy", "--all"]):
         subprocess.run(
@@ -54,10 +54,10 @@ def test_a_workers_run_survives_its_end(
     assert [one["schedule"]["cron"] for one in nightly["schedules"]] == ["0 2 * * *"]
     process = prefect_server.start(*worker, "first", log=log, cwd=tmp_path)
     prefect_server.run(nightly["id"])
-    wait_for(lambda: fake.answered >= ASKED, "the run is at work")
+    wait_for(lambda: slow.answered >= ASKED, "the run is at work")
     prefect_loopback.kill(process)
-    come_to_rest(fake.base_url)
-    lost = fake.answered - len(committed(outputs / "cache.sqlite"))
+    come_to_rest(slow.base_url)
+    lost = slow.answered - len(committed(outputs / "cache.sqlite"))
     process = prefect_server.start(*worker, "second", log=log, cwd=tmp_path)
     try:
         ended = prefect_server.ended(prefect_server.run(nightly["id"]))
@@ -65,7 +65,7 @@ def test_a_workers_run_survives_its_end(
         prefect_loopback.kill(process)
     assert ended["state_type"] == "COMPLETED", ended["state"]["message"]
     assert ended["state"]["message"].startswith("killed/1.0.0: its first ")
-    assert fake.repeats <= lost
+    assert slow.repeats <= lost
     whole = tmp_path / "whole"
     command = [*TOOLLOOM, "run", recipe, "--engine", "local", "-o", whole]
     subprocess.run(command, check=True, capture_output=True)

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
+import pytest
 from support.prefect_loopback import family, write_recipe
 from support.processes import TOOLLOOM
 from support.waiting import wait_for
@@ -15,16 +16,16 @@ from support.waiting import wait_for
 from toolloom.llm import FakeServer
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_no_process(tmp_path: Path) -> None:
     """Prefect's server ends with the run, however that ends, and has what was recorded."""
     with FakeServer(latency=0.5).serve_in_thread() as fake:
         recipe = write_recipe(tmp_path, fake, "killed")
         home = tmp_path / "home"
         unset = {name: v for name, v in os.environ.items() if name != "PREFECT_API_URL"}
-        environment = {**unset, "PREFECT_HOME": str(home)}
         with subprocess.Popen(
             [*TOOLLOOM, "run", recipe, "--engine", "prefect", "-o", tmp_path / "outputs"],
-            env=environment,
+            env={**unset, "PREFECT_HOME": str(home)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         ) as process:
