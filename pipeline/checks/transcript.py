@@ -169,6 +169,7 @@ def known_functions(query: Query, messages: Sequence[Message]) -> list[str]:
     for message in messages:
         if message.role == "tool" and message.name == API_SEARCH.function:
             seen = observation_of(message)
-            response = seen.response if seen else None
-            found += [d["name"] for d in response or () if isinstance(d, dict) and "name" in d]
+            response = seen.response if seen and isinstance(seen.response, list) else ()
+            names = (d.get("name") for d in response if isinstance(d, dict))
+            found += [name for name in names if isinstance(name, str)]
     return list(dict.fromkeys(found))

@@ -23,21 +23,12 @@ from pydantic import Field
 from toolloom.pipeline.apis.search import SearchIndex
 from toolloom.pipeline.checks.transcript import made
 from toolloom.pipeline.store.version import Version
-from toolloom.schemas import (
-    FunctionCall,
-    NothingFound,
-    Record,
-    Sample,
-    Split,
-    canonical,
-)
+from toolloom.schemas import FunctionCall, NothingFound, Record, Sample, Split, canonical
 from toolloom.schemas.splits import SEEN
 
 Combination: TypeAlias = tuple[str, ...]
 """Ids of the APIs that are called, sorted; one that is called twice is there twice."""
 
-HARDEST = 5
-_LN2 = math.log(2)
 _ROW = re.compile(r"(?:-x\d{1,18})+$")  # what an expanded row adds to its template's id
 
 
@@ -56,21 +47,19 @@ class Complexity(Record):
 
     test: str = Field(description="The split that is tested.")
     examples: str = Field(description="The split of the examples.")
-    demonstrations: bool = Field(
-        default=False, description="The examples are demonstrations chosen from their split."
-    )
+    demonstrations: bool = Field(description="The examples are demonstrations of their split.")
     score: float = Field(description="S(T, X, D), with natural logarithms.")
     reversed_f1: float = Field(description="Mean of min (1 - F1) * 100.")
     tests: int = Field(description="|T|: samples that are tested.")
     shown: int = Field(description="|X|: samples that are examples.")
-    idle_tests: int = Field(default=0, description="Samples of the test left out: no call.")
-    idle_examples: int = Field(default=0, description="Samples of the examples left out: no call.")
+    idle_tests: int = Field(description="Samples of the test left out: no call.")
+    idle_examples: int = Field(description="Samples of the examples left out: no call.")
     apis: int = Field(description="|D|: APIs of the dataset.")
     test_combinations: int = Field(description="Different combinations among the tests.")
     example_combinations: int = Field(description="Different combinations among the examples.")
     seen: float = Field(description="Share of the tests' combinations that examples have, 0 to 1.")
     seen_samples: float = Field(description="Share of tests with such a combination.")
-    hardest: tuple[Hard, ...] = Field(default=(), description="The farthest combinations.")
+    hardest: tuple[Hard, ...] = Field(description="The farthest combinations.")
 
 
 class ComplexityReport(Record):
@@ -78,37 +67,7 @@ class ComplexityReport(Record):
 
     dataset: str
     figures: tuple[Complexity, ...]
-    uncovered: tuple[str, ...] = Field(
-        default=(), description="APIs that no demonstration calls, where there are such."
-    )
-
-
-class Examples:
-    """Different combinations, ready to be compared with: memory grows with their calls alone."""
-
-    def __init__(self, combinations: Iterable[Combination]) -> None:
-        self.combinations = sorted(set(combinations))
-        self._sizes = np.array([len(one) for one in self.combinations], dtype=np.int64)
-        self._places = defaultdict[tuple[str, int], list[int]](list)  # of each call
-        for place, one in enumerate(self.combinations):
-            for call in _calls(one):
-                self._places[call].append(place)
-
-    def nearest(self, test: Combination, apis: int) -> tuple[float, Combination, float]:
-        """The least distance with the example it is to, and the least reversed F1, of 100.
-
-        The distance is -ln p(t|e, D): each call of the example is kept or dropped, each that it
-        lacks is one of D. Nothing is called: an empty example costs nothing, and an empty test the
-        dropping of all. With one API there is nothing to choose: ln 1 is 0.
-        """
-        # How many calls each example has in common with the test.
-        places = [place for call in _calls(test) for place in self._places.get(call, ())]
-        shared = np.bincount(np.array(places, np.int64), minlength=len(self.combinations))
-        distances = self._sizes * _LN2 + (len(test) - shared) * math.log(apis)
-        best = int(distances.argmin())
-        both = self._sizes + len(test)
-        f1 = np.where(both > 0, 2 * shared / np.maximum(both, 1), 1.0)
-        return float(distances[best]), self.combinations[best], float(1 - f1.max()) * 100
+    uncovered: tuple[str, ...] = Field(description="APIs that no demonstration calls.")
 
 
 def _calls(sorted_: Combination) -> list[tuple[str, int]]:
@@ -117,29 +76,37 @@ def _calls(sorted_: Combination) -> list[tuple[str, int]]:
 
 
 def measure(
-    tests: Counter[Combination], examples: Counter[Combination], apis: int, *, keep: int = HARDEST
+    tests: Counter[Combination], examples: Counter[Combination], apis: int, *, keep: int = 5
 ) -> dict[str, Any]:
-    """The figures of a Complexity, with the `keep` farthest combinations.
+    """The figures of a Complexity, with the `keep` farthest combinations, none of them empty.
 
-    Each different combination is compared once.
+    The distance is -ln p(t|e, D): each call of the example is kept or dropped, each that it lacks
+    is one of D. With one API there is nothing to choose: ln 1 is 0. Each different combination is
+    compared once, and memory grows with their calls alone.
     """
-    known, total = Examples(examples), tests.total()
-    rows = [(one, count, *known.nearest(one, apis)) for one, count in sorted(tests.items())]
-    rows.sort(key=lambda row: -row[2])
+    known, total = sorted(examples), tests.total()
+    sizes = np.array([len(one) for one in known], dtype=np.int64)
+    having = defaultdict[tuple[str, int], list[int]](list)  # the examples that have a call
+    for place, one in enumerate(known):
+        for call in _calls(one):
+            having[call].append(place)
+    distances, reversed_f1, hardest = list[float](), list[float](), list[Hard]()
+    for one, count in sorted(tests.items()):
+        # How many calls each example has in common with the test.
+        places = [place for call in _calls(one) for place in having.get(call, ())]
+        shared = np.bincount(np.array(places, np.int64), minlength=len(known))
+        far = sizes * math.log(2) + (len(one) - shared) * math.log(apis)
+        nearest, distance = known[int(far.argmin())], float(far.min())
+        distances.append(count * distance)
+        f1 = float((2 * shared / (sizes + len(one))).max())
+        reversed_f1.append(count * ((1 - f1) * 100))
+        lacking = tuple(sorted((Counter(one) - Counter(nearest)).elements()))
+        hard = Hard(apis=one, samples=count, distance=distance, nearest=nearest, lacking=lacking)
+        hardest.append(hard)
     seen = [one for one in tests if one in examples]
-    hardest = [
-        Hard(
-            apis=one,
-            samples=count,
-            distance=far,
-            nearest=nearest,
-            lacking=tuple(sorted((Counter(one) - Counter(nearest)).elements())),
-        )
-        for one, count, far, nearest, _ in rows[:keep]
-    ]
     return {
-        "score": math.fsum(row[1] * row[2] for row in rows) / total,
-        "reversed_f1": math.fsum(row[1] * row[4] for row in rows) / total,
+        "score": math.fsum(distances) / total,
+        "reversed_f1": math.fsum(reversed_f1) / total,
         "tests": total,
         "shown": examples.total(),
         "apis": apis,
@@ -147,7 +114,7 @@ def measure(
         "example_combinations": len(examples),
         "seen": len(seen) / len(tests),
         "seen_samples": sum(tests[one] for one in seen) / total,
-        "hardest": tuple(hardest),
+        "hardest": tuple(sorted(hardest, key=lambda one: -one.distance)[:keep]),
     }
 
 
@@ -157,7 +124,7 @@ def complexity(
     examples: str = "train",
     *,
     demonstrations: bool = False,
-    keep: int = HARDEST,
+    keep: int = 5,
 ) -> ComplexityReport:
     """The figures of one split, or of all splits, with another's samples as examples.
 
@@ -166,31 +133,28 @@ def complexity(
     by, and as an example each would be the nearest to nearly everything. Raises NothingFound for a
     split without samples that call something, StoreError for damaged files.
     """
-    there = [split for split in version.splits("samples") if version.files("samples", split)]
-    splits = version.splits("samples") if test is None else [test]
-    for split in (*splits, examples):
-        if split not in there:
-            raise NothingFound(
-                f"{version.label} has no samples in a split {split!r}. "
-                f"Name one of these: {', '.join(there) or 'there are none'}."
-            )
+    splits = version.splits("samples")
     apis = {s: {row["id"] for row in version.rows("apis", s)} for s in version.splits("apis")}
     total = len(set[str]().union(*apis.values()))
     if not total:
         raise NothingFound(f"{version.label}: its config `apis` is empty, so |D| is not known.")
-    needs = {split: combinations(version, split) for split in {*splits, examples}}
+    wanted = [test] if test else splits
+    needs = {
+        split: Counter(demonstration(sample).apis for sample in version.samples(split))
+        for split in {*wanted, examples}
+    }
     idle = {split: found.pop((), 0) for split, found in needs.items()}
-    for split in {examples, *([test] if test else [])}:
+    for split in (examples, *([test] if test else [])):
         if not needs[split]:
             raise NothingFound(
-                f"{version.label}: no sample of {split} calls an API, so there is nothing to "
-                "compare. Name another split with --examples or --test."
+                f"{version.label}: no sample of a split {split!r} calls an API. "
+                f"Name one of these: {', '.join(splits) or 'there are none'}."
             )
     shown, uncovered = needs[examples], tuple[str, ...]()
     if demonstrations:
-        wanted = apis.get(Split.TRAIN if examples in SEEN else examples, set())
-        chosen, uncovered = repository(version.samples(examples), wanted)
-        shown = Counter(one.apis for one in chosen)
+        shown = Counter(one.apis for one in repository(version.samples(examples)))
+        there = apis.get(Split.TRAIN if examples in SEEN else examples, set())
+        uncovered = tuple(sorted(there.difference(*shown)))
     figures = tuple(
         Complexity(
             test=split,
@@ -200,16 +164,10 @@ def complexity(
             idle_examples=0 if demonstrations else idle[examples],
             **measure(needs[split], shown, total, keep=keep),
         )
-        for split in splits
+        for split in wanted
         if needs[split]
     )
     return ComplexityReport(dataset=version.label, figures=figures, uncovered=uncovered)
-
-
-def combinations(version: Version, split: str) -> Counter[Combination]:
-    """How many samples of a split need which calls."""
-    found = map(demonstration, version.samples(split))
-    return Counter(one.apis if one else () for one in found)
 
 
 @dataclass(frozen=True)
@@ -220,7 +178,7 @@ class Demonstration:
     goal: str  # what the user said
     now: dt.datetime
     calls: tuple[FunctionCall, ...]  # those that succeeded, API Search apart
-    apis: tuple[str, ...]  # ids of their APIs, sorted; one that is called twice is there twice
+    apis: Combination
     plain: bool  # said in one turn, and no call needs the result of another
 
 
@@ -234,13 +192,13 @@ def signature(calls: Iterable[FunctionCall]) -> str:
     return canonical(sorted(canonical([call.name, call.arguments]) for call in calls))
 
 
-def demonstration(sample: Sample) -> Demonstration | None:
-    """A sample as a demonstration; none if it calls nothing."""
+def demonstration(sample: Sample) -> Demonstration:
+    """A sample as a demonstration, which may have no call."""
     dialogue = sample.dialogue
     done = [call for call in made(dialogue) if not call.failed and not call.is_search]
     said = [message.content or "" for message in dialogue.messages if message.role == "user"]
-    if not done or not any(said):
-        return None
+    if not any(said):
+        done = []
     return Demonstration(
         id=sample.id,
         goal="\n".join(said),
@@ -251,21 +209,19 @@ def demonstration(sample: Sample) -> Demonstration | None:
     )
 
 
-def repository(
-    samples: Iterable[Sample], wanted: Iterable[str] = ()
-) -> tuple[list[Demonstration], tuple[str, ...]]:
-    """Demonstrations in which each API occurs that is called, as few as it goes; beside them the
-    ids of the wanted APIs that no sample calls.
+def repository(samples: Iterable[Sample]) -> list[Demonstration]:
+    """Demonstrations in which each API occurs that is called, as few as it goes.
 
     Of samples that call the same APIs one is kept in mind: the plain one, with the fewest calls,
     that came first. Those that are not plain serve where no plain one does. The same samples give
     the same demonstrations; memory grows with the different combinations alone.
     """
     best: dict[frozenset[str], Demonstration] = {}
-    for one in filter(None, map(demonstration, samples)):
+    for one in map(demonstration, samples):
         earlier = best.setdefault(frozenset(one.apis), one)
         if (not one.plain, len(one.calls)) < (not earlier.plain, len(earlier.calls)):
             best[frozenset(one.apis)] = one
+    best.pop(frozenset(), None)
     chosen, covered = list[Demonstration](), set[str]()
     for plain in (True, False):
         candidates = [one for one in best.values() if one.plain is plain]
@@ -276,7 +232,7 @@ def repository(
                 break
             covered |= {*most.apis}
             chosen.append(most)
-    return chosen, tuple(sorted({*wanted} - covered))
+    return chosen
 
 
 class Retriever:
@@ -285,10 +241,8 @@ class Retriever:
     def __init__(self, demonstrations: Sequence[Demonstration]) -> None:
         self._all = tuple(demonstrations)
         self._index = SearchIndex([one.goal for one in self._all]) if self._all else None
-        self._kin = defaultdict[str, set[int]](set)  # by what gives an answer away
-        for place, one in enumerate(self._all):
-            for key in (stem(one.id), signature(one.calls)):
-                self._kin[key].add(place)
+        # Of each, what gives an answer away.
+        self._kin = [{stem(one.id), signature(one.calls)} for one in self._all]
 
     def similar(
         self, goal: str, k: int, identity: str = "", calls: Sequence[FunctionCall] = ()
@@ -298,6 +252,6 @@ class Retriever:
         Never what would give the answer away: the sample itself, rows of its template, or a
         sample of the same calls.
         """
-        kin = self._kin.get(stem(identity), set()) | self._kin.get(signature(calls), set())
-        found = self._index.top(goal, k + len(kin)) if self._index and k else []
-        return [self._all[place] for place in found if place not in kin][:k]
+        own = {stem(identity), signature(calls)}
+        found = self._index.top(goal, len(self._all)) if self._index and k else []
+        return [self._all[place] for place in found if own.isdisjoint(self._kin[place])][:k]
