@@ -165,8 +165,6 @@ def notebook(
 
     Example: `toolloom notebook quickstart`
     """
-    from toolloom.pipeline.pages.inspection import copy_notebook, newest_dataset
-    from toolloom.pipeline.store.version import find_version
     from toolloom.schemas import ToolloomError
 
     lacking = [name for name in ("jupyterlab", "ipywidgets") if find_spec(name) is None]
@@ -174,6 +172,9 @@ def notebook(
         raise ToolloomError(
             f"The notebook needs {' and '.join(lacking)}: pip install 'toolloom[notebook]'"
         )
+    from toolloom.pipeline.pages.inspection import copy_notebook, newest_dataset
+    from toolloom.pipeline.store.version import find_version
+
     wanted = dataset or newest_dataset(outputs)
     version = find_version(outputs, wanted)
     if wanted.rstrip("/") in (version.name, f"{version.name}/latest"):

@@ -113,7 +113,6 @@ async def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     """Tables tell what the manifest tells, and marks change the precision."""
     version = await two_versions(tmp_path)
     click = (
-        "from toolloom.pipeline.pages.inspection import Viewer\n"
         "panel = Viewer(data)\n"
         "panel.filters['agent'].value = 'tester'\n"
         "press = lambda word: next(b for n, b in panel.buttons.items() if word in n).click()\n"
@@ -123,7 +122,7 @@ async def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
         "press('disagree')\n"
         "print(panel.place.value, panel.said.value)"
     )
-    run = executed(tmp_path, click, "show(data.precision('agent'))")
+    run = executed(tmp_path, click, "display(data.precision('agent'))")
     told = version.manifest["splits"].values()
     reasons = added(told, "reasons")
     assert len(reasons) >= 4

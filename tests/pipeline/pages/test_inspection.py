@@ -51,8 +51,6 @@ async def test_filters_choose_what_is_shown(tmp_path: Path) -> None:
     viewer.unmarked.value = True
     assert viewer.place.value == "No rejected record fits."
     assert "No record is shown" in press(viewer, "agree")
-    with pytest.raises(NothingFound, match="no column"):
-        viewer.data.by("colour")
 
 
 async def test_steps_go_round_and_take_the_note_along(tmp_path: Path) -> None:
@@ -139,9 +137,7 @@ async def test_two_curators_may_mark_at_once(tmp_path: Path) -> None:
 
 def test_an_interval_is_honest_for_few_marks() -> None:
     """Figures of Brown, Cai and DasGupta (2001): 3 of 3 right is 44 % to 100 %."""
-    assert wilson(0, 0) == (0.0, 1.0)
-    low, high = wilson(3, 3)
-    assert (round(low, 3), high) == (0.439, 1.0)
+    assert wilson(1.0, 3) == pytest.approx((0.4385, 1.0), abs=1e-4)
 
 
 async def test_the_newest_dataset_is_opened(tmp_path: Path) -> None:
