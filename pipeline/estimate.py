@@ -3,19 +3,21 @@
 The sample draws what the run draws, only less: some of its domains and a few queries. Its answers
 go into the run's cache, so a second forecast costs nothing, and what was asked about domains and
 APIs the run does not ask again. What a record took on the average is multiplied by how many will
-enter its stage; the range is three standard errors of that.
+enter its stage; the range is three standard errors of that, of which a part is that the stages
+before may accept more or fewer than those of the sample.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
 from pathlib import Path
-from statistics import fmean, pvariance
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from toolloom.llm.cache import address
@@ -86,29 +88,15 @@ class Forecast(Record):
 
 
 @dataclass
-class Kind:
-    """What records took, and how many there were."""
-
-    fed: int = 0
-    accepted: list[int] = field(default_factory=list)
-    uses: list[Usage] = field(default_factory=list)
-
-
-@dataclass
 class Sampled:
     """What a stage did in a sample. Records that come of no row (sources, worlds, foreign trees)
     are there in a sample as they are in the run: they stand alone."""
 
-    alone: Kind = field(default_factory=Kind)
-    drawn: Kind = field(default_factory=Kind)
+    fed: Counter[bool] = field(default_factory=Counter)  # by whether they stand alone
+    # What each record took: how many it came to, then as in `Usage`.
+    took: dict[bool, list[list[float]]] = field(default_factory=lambda: {True: [], False: []})
     rows: int = 0  # that it was fed from
     kept: float = 1.0  # of what was accepted, after settling
-
-    def of(self, record: Record) -> Kind:
-        stands = isinstance(record, ApiSource | World | WorldPlan)
-        if isinstance(record, Seed):
-            stands = record.source == "toolbench"
-        return self.alone if stands else self.drawn
 
 
 async def estimate(
@@ -126,8 +114,7 @@ async def estimate(
     the run will use batches, which may take a day. Raises what a run raises.
     """
     chosen = planned(standard_stages() if stages is None else stages, recipe)
-    sampled = {stage.name: Sampled() for stage in chosen}
-    direct = {"mode": "direct"}
+    sampled, direct = {stage.name: Sampled() for stage in chosen}, {"mode": "direct"}
     # The queries of a sample, without batches; its domains are the run's.
     small = recipe.model_copy(
         update={
@@ -153,8 +140,8 @@ async def estimate(
             raise BudgetReached(f"The sample alone is too much. {error}") from error
         folder = RunFolder(Path(summary.path))
         for stage, did in sampled.items():
-            accepted, mark = sum(did.alone.accepted + did.drawn.accepted), folder.stage(stage).mark
-            if accepted and mark:
+            accepted = sum(record[0] for kind in did.took.values() for record in kind)
+            if accepted and (mark := folder.stage(stage).mark):
                 did.kept = mark.accepted / accepted
     return forecast(recipe, chosen, sampled, small.queries.count, summary)
 
@@ -173,9 +160,8 @@ def _watched(stage: Stage, recipe: Recipe, did: Sampled, most: int) -> Stage:
         if batched:  # the prices of the run, though the sample is asked directly
             tokens = use.prompt_tokens, use.completion_tokens, use.cached_tokens
             use = use.model_copy(update={"cost": batched.cost(*tokens, batch=True)})
-        kind = did.of(record)
-        kind.accepted.append(len(outcome.accepted))
-        kind.uses.append(use)
+        took = [float(getattr(use, measure)) for measure in MEASURES]
+        did.took[_alone(record)].append([len(outcome.accepted), *took])
         return outcome
 
     def feed(given: StageInput) -> Iterator[Record]:
@@ -186,11 +172,11 @@ def _watched(stage: Stage, recipe: Recipe, did: Sampled, most: int) -> Stage:
         domains = 1 if stage.beside else max(3, -(-pool // recipe.apis.per_domain))
         spread: list[Brief | Domain] = []
         for record in source(given):
-            kind = did.of(record)
-            kind.fed += 1
+            alone = _alone(record)
+            did.fed[alone] += 1
             if isinstance(record, Brief | Domain):
                 spread.append(record)
-            elif not isinstance(record, Seed) or kind is did.drawn or kind.fed <= most:
+            elif not (isinstance(record, Seed) and alone) or did.fed[alone] <= most:
                 yield record
         each = sum(getattr(record, "count", 1) for record in spread) / max(1, len(spread))
         number = min(len(spread), max(1 if stage.beside else 3, round(domains / max(1, each))))
@@ -201,65 +187,10 @@ def _watched(stage: Stage, recipe: Recipe, did: Sampled, most: int) -> Stage:
     return dataclasses.replace(stage, work=work, feed=source and feed, expects=expects)
 
 
-@dataclass
-class Through:
-    """What goes through a stage: numbers of records, and what they take, with its variance."""
-
-    entering: float = 0.0
-    accepted: float = 0.0
-    doubt: float = 0.0  # of what is accepted: the variance of its ratio to what is expected
-    use: dict[str, float] = field(default_factory=lambda: dict.fromkeys(MEASURES, 0.0))
-    variance: dict[str, float] = field(default_factory=lambda: dict.fromkeys(MEASURES, 0.0))
-
-    def send(self, number: float, kind: Kind, kept: float, doubt: float) -> None:
-        """Records, which take what those of the sample took; their number is in doubt itself."""
-        self.entering += number
-        if not kind.accepted or not number:
-            return
-        self.accepted += kept * number * (mean := fmean(kind.accepted))
-        if mean:
-            self.doubt = doubt + pvariance(kind.accepted) / len(kind.accepted) / mean**2
-        for measure in MEASURES:
-            values = [float(getattr(use, measure)) for use in kind.uses]
-            mean = fmean(values)
-            self.use[measure] += number * mean
-            error = pvariance(values) / len(values) + doubt * mean**2
-            self.variance[measure] += number**2 * error
-
-
-def through(
-    recipe: Recipe, stages: Sequence[Stage], sampled: dict[str, Sampled]
-) -> dict[str, Through]:
-    """Send the whole run's records through the stages: what is accepted enters the next.
-
-    Stages that sift let everything pass here, as what a few rows have in common says nothing of
-    many; and templates get all the rows they are to have.
-    """
-    found: dict[str, Through] = {}
-    rows = Through()
-    for stage in stages:
-        did, flow = sampled[stage.name], Through()
-        if stage.sift and stage.beside:  # templates, then all of their rows that are wanted
-            wanted = float(recipe.expand.rows) if recipe.expand and rows.accepted else 0.0
-            expanded = stage.name == "expanded"
-            flow = Through(rows.accepted, wanted if expanded else rows.accepted)
-        elif stage.sift:
-            flow = Through(rows.accepted, rows.accepted, rows.doubt)
-        else:
-            others = rows.accepted
-            if stage.beside:
-                others *= did.drawn.fed / did.rows if did.rows else 0.0
-            elif stage.expects:
-                others = max(0.0, stage.expects(recipe, round(others)) - did.alone.fed)
-            elif stage.feed:  # a stage of a test's own
-                others = recipe.queries.count if stage.name == "queries" else did.drawn.fed
-            flow.send(did.alone.fed, did.alone, did.kept, 0.0)
-            doubt = 0.0 if stage.reads is Need else rows.doubt
-            flow.send(others, did.drawn, did.kept, doubt)
-        found[stage.name] = flow
-        if not stage.beside:
-            rows = flow
-    return found
+def _alone(record: Record) -> bool:
+    if isinstance(record, Seed):
+        return record.source == "toolbench"
+    return isinstance(record, ApiSource | World | WorldPlan)
 
 
 def forecast(
@@ -269,54 +200,76 @@ def forecast(
     queries: int,
     summary: Summary,
 ) -> Forecast:
-    """The whole run, and a range."""
-    found = through(recipe, stages, sampled)
-    last = [found[stage.name] for stage in stages if not stage.beside][-1]
-    expanded = found["expanded"].accepted if "expanded" in found else 0.0
-    use = {m: sum(flow.use[m] for flow in found.values()) for m in MEASURES}
-    error = {m: sqrt(sum(flow.variance[m] for flow in found.values())) for m in MEASURES}
+    """Send the whole run's records through the stages: what is accepted enters the next.
 
-    def total(side: float) -> Total:
-        accepted = max(0.0, last.accepted * (1 + side * sqrt(last.doubt)))
-        sums = {m: max(0.0, use[m] + side * error[m]) for m in MEASURES}
-        return Total(accepted=round(accepted + expanded), use=_use(sums))
-
-    expected, low, high = total(0.0), total(-DEVIATIONS), total(DEVIATIONS)
-    sides = {"low": low, "expected": expected, "high": high}
-    return Forecast(
-        run=recipe.run_id,
-        stages=tuple(
+    Stages that sift let everything pass here, as what a few rows have in common says nothing of
+    many; and templates get all the rows they are to have.
+    """
+    told, unseen = list[StageForecast](), list[str]()
+    total, variance = np.zeros((2, 1 + len(MEASURES)))  # as in Sampled.took
+    expanded = doubt = 0.0  # doubt: the variance of the rows' ratio to what is expected
+    for stage in stages:
+        did, rows = sampled[stage.name], float(total[0])
+        taken, error = np.zeros((2, len(total)))
+        if stage.sift:
+            entering, taken[0], error[0] = rows, rows, variance[0]
+            if stage.name == "expanded" and recipe.expand and rows:
+                taken[0] = expanded = recipe.expand.rows
+        else:
+            drawn = rows
+            if stage.beside:
+                drawn *= did.fed[False] / did.rows if did.rows else 0.0
+            elif stage.expects:
+                drawn = max(0.0, stage.expects(recipe, round(rows)) - did.fed[True])
+            elif stage.feed:  # a stage of a test's own
+                drawn = recipe.queries.count if stage.name == "queries" else did.fed[False]
+            entering = did.fed[True] + drawn
+            given = 0.0 if stage.reads is Need else doubt  # the recipe says how many queries
+            for alone, number, before in ((True, did.fed[True], 0.0), (False, drawn, given)):
+                if number and did.took[alone]:
+                    values = np.array(did.took[alone]) * [did.kept, *(1 for _ in MEASURES)]
+                    mean, own = values.mean(axis=0), values.var(axis=0) / len(values)
+                    taken += number * mean
+                    error += number**2 * (own + before * mean**2)
+            if not any(did.took.values()) and (entering or not stage.feed):
+                unseen.append(stage.name)
+        total[1:] += taken[1:]
+        variance[1:] += error[1:]
+        if not stage.beside:
+            total[0], variance[0] = taken[0], error[0]
+            doubt = error[0] / taken[0] ** 2 if taken[0] else 0.0
+        told.append(
             StageForecast(
                 name=stage.name,
                 agent=stage.agent,
-                records=round(found[stage.name].entering),
-                accepted=round(found[stage.name].accepted),
-                use=_use(found[stage.name].use),
+                records=round(entering),
+                accepted=round(taken[0]),
+                use=_use(taken),
             )
-            for stage in stages
-        ),
-        expected=expected,
-        low=low,
-        high=high,
-        limits=tuple(
-            Limit(name=name, limit=limit, **{s: _taken(t, name) for s, t in sides.items()})
-            for name, limit in recipe.budget.model_dump(exclude_none=True).items()
-        ),
-        unseen=tuple(  # those that have no record in the run either are left out
-            stage.name
-            for stage in stages
-            if not (sampled[stage.name].alone.accepted or sampled[stage.name].drawn.accepted)
-            and not (stage.sift or (stage.feed and not found[stage.name].entering))
-        ),
+        )
+    totals = dict[str, Total]()
+    for name, side in (("low", -DEVIATIONS), ("expected", 0.0), ("high", DEVIATIONS)):
+        sums = np.maximum(0.0, total + side * np.sqrt(variance))
+        totals[name] = Total(accepted=round(sums[0] + expanded), use=_use(sums))
+    limits = tuple(
+        Limit(
+            name=name,
+            limit=limit,
+            **{side: getattr(t.use, name.removeprefix("max_")) for side, t in totals.items()},
+        )
+        for name, limit in recipe.budget.model_dump(exclude_none=True).items()
+    )
+    return Forecast(
+        run=recipe.run_id,
+        stages=tuple(told),
+        **totals,
+        limits=limits,
+        unseen=tuple(unseen),
         queries=queries,
         sample=summary,
     )
 
 
-def _taken(total: Total, limit: str) -> float:
-    """What a run takes of a limit of its budget."""
-    return float(getattr(total.use, limit.removeprefix("max_")))
-
-
-def _use(sums: dict[str, float]) -> Usage:
+def _use(taken: NDArray[np.float64]) -> Usage:
+    sums = dict(zip(MEASURES, map(float, taken[1:]), strict=True))
     return Usage.model_validate({m: v if m == "cost" else round(v) for m, v in sums.items()})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,7 @@ from support.screen import shown
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.run_report import Counts, Summary
-from toolloom.pipeline.estimate import (
-    Kind,
-    Sampled,
-    estimate,
-    forecast,
-    through,
-)
+from toolloom.pipeline.estimate import Sampled, estimate, forecast
 from toolloom.pipeline.pages.recipes import forecast_sections
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Stage
@@ -34,9 +29,10 @@ def recipe(server: FakeServer | None = None, **changes: Any) -> Recipe:
 
 def took(requests: list[int], accepted: list[int] | None = None, kept: float = 1.0) -> Sampled:
     """A stage whose records took so many requests each."""
-    uses = [Usage(requests=n, prompt_tokens=100 * n, cost=n / 100) for n in requests]
-    drawn = Kind(len(requests), accepted or [1] * len(requests), uses)
-    return Sampled(drawn=drawn, kept=kept)
+    each = zip(requests, accepted or [1] * len(requests), strict=True)
+    uses = [(a, Usage(requests=n, prompt_tokens=100 * n, cost=n / 100)) for n, a in each]
+    drawn = [[float(a), *map(float, use.model_dump().values())] for a, use in uses]
+    return Sampled(Counter({False: len(requests)}), {True: [], False: drawn}, kept=kept)
 
 
 def foretold(recipe: Recipe, stages: list[Stage], sample: dict[str, Sampled]) -> Any:
@@ -107,14 +103,13 @@ def test_sources_are_counted_as_they_are() -> None:
         "worlds": False,
     }
     apis = took([2, 2, 2], accepted=[2, 2, 2])
-    apis.alone = took([0, 0], accepted=[50, 50]).drawn
+    apis.fed[True], apis.took[True] = 2, took([0, 0], accepted=[50, 50]).took[False]
     chosen = recipe(apis=plan)
     sampled = {"domains": took([1] * 3, accepted=[3] * 3), "apis": apis}
-    found = through(chosen, [STAGES[0], STAGES[2]], sampled)
-    named, designed = found["domains"], found["apis"]
-    assert designed.entering == 2 + named.accepted
+    named, designed = foretold(chosen, [STAGES[0], STAGES[2]], sampled).stages
+    assert designed.records == 2 + named.accepted
     assert designed.accepted == 100 + 2 * named.accepted
-    assert designed.use["requests"] == 2 * named.accepted
+    assert designed.use.requests == 2 * named.accepted
 
 
 @pytest.mark.parametrize(
