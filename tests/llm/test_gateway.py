@@ -88,7 +88,7 @@ async def test_a_refused_schema_is_no_refused_mode(gateway, at, plain, city):
     [
         ({"max_tokens": 1000}, None, False),
         ({"max_cost": 1e-3}, {"prompt_tokens": 10**20}, False),
-        ({"max_tokens": 400}, {}, True),
+        ({"max_tokens": 250}, {}, True),
     ],
     ids=["tokens", "cost", "embeddings"],
 )
