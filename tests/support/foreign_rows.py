@@ -1,4 +1,5 @@
-"""Rows as others write them, made by hand after each format's documentation."""
+"""Rows as others write them, made by hand after each format's documentation; those that the golden
+run audits are read from there."""
 
 from __future__ import annotations
 
@@ -8,109 +9,20 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from support import conversations
 from toolloom.pipeline.formats.audit import judged, read
 from toolloom.pipeline.formats.conversation import Reading
 from toolloom.schemas import Finding, JsonObject
 
-SCHEMA = conversations.fields(
-    city={"type": "string", "description": "City."},
-    **{"days?": {"type": "integer", "description": "Days ahead."}},
-)
-FUNCTION: JsonObject = {"name": "get_weather", "description": "Weather.", "parameters": SCHEMA}
-TOOL: JsonObject = {"type": "function", "function": FUNCTION}
-ASKED = "Will it rain in Bern, and in Oslo?"
+
+def _golden(form: str) -> list[JsonObject]:
+    lines = (Path(__file__).parents[1] / "golden" / "foreign" / f"{form}.jsonl").read_text()
+    return [json.loads(line) for line in lines.splitlines()]
+
+
+TRL, HERMES, SHAREGPT = (_golden(form)[0] for form in ("trl", "hermes", "sharegpt"))
+OPENAI, OLDER, *_ = _golden("openai")
+TOOL = TRL["tools"][0]
 REPLY = "Rain in Bern, snow in Oslo."
-
-
-def _call(city: str, arguments: Any = None, **extra: Any) -> JsonObject:
-    function = {"name": "get_weather", "arguments": arguments or {"city": city}}
-    return {"type": "function", "function": function, **extra}
-
-
-def _turns(*pairs: tuple[str, str]) -> list[JsonObject]:
-    return [{"from": speaker, "value": value} for speaker, value in pairs]
-
-
-TRL: JsonObject = {
-    "messages": [
-        {"role": "user", "content": ASKED},
-        {"role": "assistant", "tool_calls": [_call("Bern"), _call("Oslo")]},
-        {"role": "tool", "name": "get_weather", "content": '{"sky": "rain"}'},
-        {"role": "tool", "name": "get_weather", "content": '{"sky": "snow"}'},
-        {"role": "assistant", "content": REPLY},
-    ],
-    "tools": [TOOL],
-}
-OPENAI: JsonObject = {
-    "messages": [
-        {"role": "system", "content": "Today is 2024-05-01."},
-        {"role": "user", "content": ASKED},
-        {
-            "role": "assistant",
-            "tool_calls": [
-                _call("Bern", '{"city": "Bern"}', id="call_a"),
-                _call("Oslo", '{"city": "Oslo"}', id="call_b"),
-            ],
-        },
-        {"role": "tool", "tool_call_id": "call_b", "content": "snow"},
-        {"role": "tool", "tool_call_id": "call_a", "content": "rain"},
-        {"role": "assistant", "content": REPLY},
-    ],
-    "tools": [TOOL],
-    "parallel_tool_calls": True,
-}
-OLDER: JsonObject = {
-    "messages": [
-        {"role": "user", "content": "Will it rain in Bern?"},
-        {
-            "role": "assistant",
-            "content": None,
-            "function_call": {"name": "get_weather", "arguments": '{"city": "Bern"}'},
-        },
-        {"role": "function", "name": "get_weather", "content": "rain"},
-        {"role": "assistant", "content": "Yes."},
-    ],
-    "functions": [FUNCTION],
-}
-CALLS = [{"name": "get_weather", "arguments": {"city": city}} for city in ("Bern", "Oslo")]
-SHAREGPT: JsonObject = {
-    "conversations": _turns(
-        ("human", ASKED),
-        ("function_call", json.dumps(CALLS)),
-        ("observation", '[{"sky": "rain"}, {"sky": "snow"}]'),
-        ("gpt", REPLY),
-    ),
-    "system": "You know the weather.",
-    "tools": json.dumps([FUNCTION]),
-}
-FORM = "Call with\n<tool_call>\n{'arguments': <args>, 'name': <name>}\n</tool_call>"
-HERMES: JsonObject = {
-    "id": "h1",
-    "conversations": _turns(
-        (
-            "system",
-            "Functions stand within <tools></tools>.\n"
-            f"<tools>\n{json.dumps([TOOL])}\n</tools>\n{FORM}",
-        ),
-        ("human", ASKED),
-        (
-            "gpt",
-            "<tool_call>\n{'arguments': {'city': 'Bern'}, 'name': 'get_weather'}\n</tool_call>\n"
-            f"<tool_call>\n{json.dumps(CALLS[1])}\n</tool_call>",
-        ),
-        (
-            "tool",
-            "\n".join(
-                f'<tool_response>\n{{"name": "get_weather", "content": {{"sky": "{sky}"}}}}\n'
-                "</tool_response>"
-                for sky in ("rain", "snow")
-            ),
-        ),
-        ("gpt", REPLY),
-    ),
-    "tools": json.dumps([TOOL]),
-}
 FINISH: JsonObject = {
     "name": "Finish",
     "description": "End.",
@@ -178,20 +90,7 @@ INSTRUCTION: JsonObject = {
     "relevant APIs": [["Sky", "Weather"]],
 }
 API_BANK: list[JsonObject] = [
-    {"role": "User", "text": "Do 3 on May 3rd."},
-    {
-        "role": "API",
-        "api_name": "ToolSearcher",
-        "param_dict": {"keywords": "do"},
-        "result": {
-            "api_name": "ToolSearcher",
-            "input": {"keywords": "do"},
-            "output": [{"name": "Do", "input_parameters": {"n": {"type": "int"}}}],
-            "exception": None,
-        },
-    },
-    {"role": "API", "api_name": "Do", "param_dict": {"n": "3"}, "result": {"output": 1}},
-    {"role": "AI", "text": "Done."},
+    *_golden("api-bank"),
     {
         "instruction": "The current time is 2039-03-09 18:56:09.",
         "input": '{"name": "Do", "input_parameters": {"n": {"type": "int"}}}\nUser: Do 3.\n',

@@ -24,7 +24,6 @@ DESCRIPTION = {
     },
     "output_parameters": {"due": {"type": "str", "description": "When to bring it back."}},
 }
-LOGIN = {"name": "GetUserToken", "description": "", "input_parameters": {}, "output_parameters": {}}
 
 
 def turn(name: str, given_values: dict[str, Any], output: Any, error: Any = None) -> dict[str, Any]:
@@ -32,14 +31,7 @@ def turn(name: str, given_values: dict[str, Any], output: Any, error: Any = None
     return {"role": "API", "api_name": name, "param_dict": given_values, "result": result}
 
 
-DIALOGUE = [
-    {"role": "User", "text": "May I have the blue book?"},
-    turn("ToolSearcher", {"keywords": "borrow book"}, [LOGIN, DESCRIPTION]),
-    turn("GetUserToken", {"username": "ann"}, {"token": "t1"}),
-    turn("BorrowBook", {"token": "t1", "shelves": [1, 2]}, "2024-05-01"),
-    turn("ToolSearcher", {"keywords": "find shelf"}, {"name": "FindShelf", "input_parameters": {}}),
-    {"role": "AI", "text": "It is yours."},
-]
+GOLDEN = Path(__file__).parents[2] / "golden" / "apis"
 
 
 def write(path: Path, rows: list[Any]) -> Path:
@@ -86,12 +78,11 @@ def test_training_rows_hold_descriptions_and_calls(tmp_path: Path) -> None:
     assert found["BorrowBook"].properties["token"]["examples"] == ["it's mine"]
 
 
-def test_searches_with_what_was_meant(tmp_path: Path) -> None:
+def test_searches_with_what_was_meant() -> None:
     """Meant is what was found and called last before the next search, else what was found last."""
-    write(tmp_path / "talk.jsonl", DIALOGUE)
     expected = [("borrow book", "BorrowBook"), ("find shelf", "FindShelf")]
-    assert api_bank.searches(tmp_path) == expected
-    assert api_bank.searches(tmp_path / "talk.jsonl") == expected
+    assert api_bank.searches(GOLDEN / "api_bank.jsonl") == expected
+    assert api_bank.searches(GOLDEN) == expected
 
 
 @pytest.mark.timeout(60)
