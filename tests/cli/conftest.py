@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,9 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = toys.recipe(queries={"count": 40}, splits={"unseen": ["c1"]})
     asyncio.run(make_dataset(recipe, outputs=folder, stages=toys.SPLIT_STAGES))
     return folder
+
+
+@pytest.fixture
+def outputs(toy: Path, tmp_path: Path) -> Path:
+    """A folder of its own with that version."""
+    return Path(shutil.copytree(toy, tmp_path / "outputs", symlinks=True))

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 from support.commands import call
-
-
-@pytest.fixture
-def outputs(toy: Path, tmp_path: Path) -> Path:
-    """A folder of its own with the version toy/1.0.0."""
-    return Path(shutil.copytree(toy, tmp_path / "outputs", symlinks=True))
 
 
 def test_mistakes_are_told_with_what_there_is(outputs: Path) -> None:

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 from functools import partial
 from pathlib import Path
 
 import pytest
-from support import growing_dataset, toys
+from support import growing_dataset, mined_dataset, toys
 from support.commands import call
+from support.finished_runs import published
+from support.mined_dataset import HOTELS
 
 from toolloom.pipeline import run as runner
-from toolloom.pipeline.run import make_dataset
-from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.stage import Context, Stage
-from toolloom.pipeline.templates.plain_sample import build, respond, tell
-from toolloom.schemas import Need, Outcome, Query, Sample
+from toolloom.schemas import Sample
 
 STAGES = (*toys.SPLIT_STAGES, *growing_dataset.BESIDE)
 HERE = ("--engine", "local", "-o")
 
 
-@pytest.fixture
-def outputs(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own with the version toy/1.0.0; toy stages in place of the real ones."""
+@pytest.fixture(autouse=True)
+def toy_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place of the real ones."""
     monkeypatch.setattr(runner, "standard_stages", lambda: STAGES)
-    return Path(shutil.copytree(toy, tmp_path / "outputs", symlinks=True))
 
 
 def test_rows_are_added_to_a_dataset(outputs: Path) -> None:
@@ -71,27 +66,6 @@ def test_mistakes_are_told_with_what_there_is(outputs: Path) -> None:
 
 
 preview = partial(call, "expand", "preview")
-
-
-async def play_needs(query: Query, context: Context) -> Outcome:
-    """Each need in words that say its values, served with drawn responses."""
-    need = Need(**{name: getattr(query, name) for name in Need.model_fields})
-    said = f"How is the weather in {query.intent[0].arguments['city']} today?"
-    api, arguments = need.api(need.intent[0].api), need.intent[0].arguments
-    responses = [respond(api, arguments, rng_for(1, "response", 0), need.now)]
-    made = build(need, said, responses, tell(need, responses))
-    return Outcome((Sample.model_validate(made),))
-
-
-@pytest.fixture(scope="module")
-def minable(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the version toy/1.0.0, whose requests say what the calls are given."""
-    folder = tmp_path_factory.mktemp("minable")
-    queries = {"count": 6, "abilities": {"call": 1}, "scenarios": {"single": 1}}
-    recipe = toys.recipe(queries=queries, splits={"seen": [f"c{i}" for i in range(6)]})
-    stages = (*toys.SPLIT_STAGES[:-1], Stage("tested", "tester", Query, Sample, play_needs))
-    asyncio.run(make_dataset(recipe, outputs=folder, stages=stages))
-    return folder
 
 
 def weather(folder: Path, rest: str = "") -> Path:
@@ -140,12 +114,23 @@ def test_without_a_file_the_samples_of_a_dataset_are_mined(outputs: Path) -> Non
     assert "could not become templates: " in ran.stdout
 
 
-def test_mined_templates_are_shown_like_written_ones(minable: Path) -> None:
+def test_mined_templates_are_shown_like_written_ones(tmp_path: Path) -> None:
     """With the words of the sample around their slots, and what the rows would be."""
-    ran = preview("--dataset", "toy", "-o", minable, "-n", 2)
+    towns = [("Lisbon", 3, "Casa Azul"), ("Porto", 2, "Rio Verde")]
+    rows = [
+        mined_dataset.sample(
+            f"Find me a hotel in {city} for {nights} nights.",
+            (HOTELS, {"city": city, "nights": nights}, {"hotel": hotel, "price": 80.5}),
+            f"{hotel} in {city} costs 80.50 a night.",
+            id=f"train-0-{nights:06}",
+        )
+        for city, nights, hotel in towns
+    ]
+    published(tmp_path, *map(Sample.model_validate, rows))
+    ran = preview("--dataset", "toy", "-o", tmp_path, "-n", 2)
     assert ran.exit_code == 0, ran.output
     assert " · mined · " in ran.stdout
-    assert "goal  How is the weather in {" in ran.stdout
+    assert "goal  Find me a hotel in {" in ran.stdout
     assert "row 2: passes the certain checks" in ran.stdout
 
 
