@@ -75,7 +75,7 @@ class Trace:
         name = str(frame.f_globals.get("__name__", ""))
         if not name.startswith("toolloom.") or not frame.f_code.co_flags & FUNCTION_BODY:
             return ""
-        if name in ("toolloom.llm.scripted", "toolloom.llm.actor"):
+        if name == "toolloom.llm.scripted":
             return ""
         file = Path(str(frame.f_globals.get("__file__") or ""))
         folders = name.split(".")[1:] if file.stem == "__init__" else name.split(".")[1:-1]

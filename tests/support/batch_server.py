@@ -150,8 +150,8 @@ class BatchServer(FakeServer):
         if not isinstance(said, ScriptedFailure):
             self.count(body)
             return 200, said
-        self.failures[said.name or str(said.status)] += 1
-        text = said.error()
+        self.failed[said.name or str(said.status)] += 1
+        text = said.body
         return said.status, json.loads(text) if text.startswith("{") else text
 
 
