@@ -106,11 +106,10 @@ def grow(outputs: Path) -> None:
             asyncio.run(make_dataset(again, outputs=outputs))
 
 
-WORLD = "clinic"
 IN_A_WORLD = {
     "name": "small",
     "model": "none",
-    "worlds": {"use": [WORLD], "rows": 12},
+    "worlds": {"use": ["clinic"], "rows": 12},
     "splits": {"train": 0.7, "validation": 0.3, "test_instruction": 0, "test_tool": 0}
     | {"test_category": 0},
 }

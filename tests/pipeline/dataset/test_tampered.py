@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support.json_values import json_values
-from support.tampered import fix, read_manifest, rows_of, write_rows
+from support.tampered import Row, fix, read_manifest, rows_of, write_rows
 
-from toolloom.pipeline.dataset.verify import verify
+from toolloom.pipeline.dataset.verify import VerifyReport, verify
 from toolloom.schemas import StoreError
 
 MADE_OF_OTHERS = ("sft", "planning", "environments")
@@ -49,13 +49,6 @@ def restored(version: Path) -> Iterator[None]:
         kept.rename(version)
 
 
-def tables(version: Path, *configs: str) -> list[tuple[str, str]]:
-    """Config and split of each table, of these configs or of all."""
-    known = read_manifest(version)["configs"]
-    wanted = configs or tuple(known)
-    return [(c, split) for c in known if c in wanted for split in known[c]]
-
-
 def forged(value: Any) -> Any:
     """A cell of the same type that holds something else."""
     if isinstance(value, int):
@@ -63,13 +56,23 @@ def forged(value: Any) -> Any:
     return "x" if isinstance(value, str) else [*value[:-1], "x", "x"]
 
 
-few = settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+def table(version: Path, data: st.DataObject, configs: Iterable[str]) -> tuple[str, str, list[Row]]:
+    """The rows of a table that is drawn from these configs."""
+    known = read_manifest(version)["configs"]
+    drawn = st.sampled_from([(c, split) for c in known if c in configs for split in known[c]])
+    config, split = data.draw(drawn)
+    return config, split, rows_of(version, config, split)
 
 
-def test_what_was_published_holds(version: Path) -> None:
-    """Nothing is found in what nobody touched."""
-    report = verify(version)
-    assert (report.faults, report.notes) == ((), ())
+def verified(version: Path, config: str, split: str, rows: list[Row]) -> VerifyReport:
+    """What is found in the version with these rows, and all hashes made right."""
+    with restored(version):
+        write_rows(version, config, split, rows)
+        fix(version)
+        return verify(version)
+
+
+few = settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 
 
 @few
@@ -90,49 +93,40 @@ def test_a_flipped_bit_is_found_in_its_file(version: Path, data: st.DataObject) 
     assert any(name == fault.file or name in fault.detail for fault in faults)
 
 
-@few
-@given(data=st.data())
-def test_a_missing_row_is_found(version: Path, data: st.DataObject) -> None:
-    """Of any table, though all hashes and numbers of rows are made right again."""
-    config, split = data.draw(st.sampled_from(tables(version)))
-    rows = rows_of(version, config, split)
+def missing(rows: list[Row], data: st.DataObject) -> None:
+    assume(len(rows) > 1)
     del rows[data.draw(st.integers(0, len(rows) - 1))]
-    assume(rows)
-    with restored(version):
-        write_rows(version, config, split, rows)
-        fix(version)
-        assert not verify(version).good
 
 
-@few
-@given(data=st.data())
-def test_swapped_rows_are_found(version: Path, data: st.DataObject) -> None:
-    """Rows that are made of records stand in the order of these."""
-    config, split = data.draw(st.sampled_from(tables(version, "samples", *MADE_OF_OTHERS)))
-    rows = rows_of(version, config, split)
+def swapped(rows: list[Row], data: st.DataObject) -> None:
     assume(len(rows) > 1)
     place = data.draw(st.integers(0, len(rows) - 2))
     rows[place], rows[place + 1] = rows[place + 1], rows[place]
-    with restored(version):
-        write_rows(version, config, split, rows)
-        fix(version)
-        assert not verify(version).good
+
+
+def edited(rows: list[Row], data: st.DataObject) -> None:
+    row = data.draw(st.sampled_from(rows))
+    column = data.draw(st.sampled_from(sorted(row)))
+    row[column] = forged(row[column])
+
+
+# What was rejected is not looked into; rows that are made of records stand in the order of these.
+RECORDS = ("samples", "instructions", "apis", "worlds")
+TAMPERED = [
+    (missing, (*RECORDS, *MADE_OF_OTHERS, "rejected")),
+    (swapped, ("samples", *MADE_OF_OTHERS)),
+    (edited, (*RECORDS, *MADE_OF_OTHERS)),
+]
 
 
 @few
 @given(data=st.data())
-def test_an_edited_cell_is_found(version: Path, data: st.DataObject) -> None:
-    """Of any row that is a record or made of one. (What was rejected is not looked into.)"""
-    known = [table for table in tables(version) if table[0] != "rejected"]
-    config, split = data.draw(st.sampled_from(known))
-    rows = rows_of(version, config, split)
-    row = data.draw(st.sampled_from(rows))
-    column = data.draw(st.sampled_from(sorted(row)))
-    row[column] = forged(row[column])
-    with restored(version):
-        write_rows(version, config, split, rows)
-        fix(version)
-        assert not verify(version).good
+def test_tampered_rows_are_found(version: Path, data: st.DataObject) -> None:
+    """Missing, swapped or edited, though all hashes and numbers of rows are made right again."""
+    tamper, configs = data.draw(st.sampled_from(TAMPERED))
+    config, split, rows = table(version, data, configs)
+    tamper(rows, data)
+    assert not verified(version, config, split, rows).good
 
 
 def put(tree: Any, data: st.DataObject) -> Any:
@@ -149,18 +143,12 @@ def put(tree: Any, data: st.DataObject) -> Any:
 @given(data=st.data())
 def test_no_record_crashes_verification(version: Path, data: st.DataObject) -> None:
     """Whatever JSON stands in the place of a part of it."""
-    config, split = data.draw(
-        st.sampled_from(tables(version, "samples", "instructions", "apis", "worlds", "rejected"))
-    )
-    rows = rows_of(version, config, split)
+    config, split, rows = table(version, data, (*RECORDS, "rejected"))
     row = data.draw(st.sampled_from(rows))
     columns = [n for n, text in row.items() if isinstance(text, str) and text[:1] in ("{", "[")]
     column = data.draw(st.sampled_from(columns))
     row[column] = json.dumps(put(json.loads(row[column]), data))
-    with restored(version):
-        write_rows(version, config, split, rows)
-        fix(version)
-        verify(version)
+    verified(version, config, split, rows)
 
 
 @few

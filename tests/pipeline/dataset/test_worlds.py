@@ -7,15 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import lending
 from support.tampered import (
     IN_A_WORLD,
-    WORLD,
     Row,
     fix,
     found,
@@ -26,14 +25,10 @@ from support.tampered import (
 )
 
 from toolloom.pipeline.dataset.configs import ENVIRONMENTS, SFT
-from toolloom.pipeline.dataset.figures import worlds_told
 from toolloom.pipeline.dataset.verify import FaultKind, verify
 from toolloom.pipeline.growth import plan_extension, plan_regeneration
-from toolloom.pipeline.pages.report import page, read
-from toolloom.pipeline.pages.sections import worlds_sections
 from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.store.version import open_version
-from toolloom.pipeline.worlds.library import shipped
 from toolloom.schemas import ExpansionPlan, parse_recipe
 
 
@@ -71,34 +66,11 @@ def changing(version: Path) -> int:
     return next(n for n, row in enumerate(rows) if json.loads(row["goal"])["changes"])
 
 
-def test_a_version_holds_its_worlds_and_environments(outputs: Path) -> None:
-    """A row for the world, and one for each dialogue that plays in it."""
-    path = outputs / "datasets" / "small" / "1.0.0"
-    (world,) = rows_of(path, "worlds", "train")
-    assert world["name"] == WORLD and world["id"] == f"{WORLD}/{world['hash']}"
-    assert json.loads(world["record"])["spec"] == json.loads(world["spec"])
-    for split in ("train", "validation"):
-        samples, rows = (rows_of(path, name, split) for name in ("samples", "environments"))
-        assert [row["id"] for row in rows] == [row["id"] for row in samples]
-        assert {row["hash"] for row in rows} == {world["hash"]}
-        assert all(row["turns"] and json.loads(row["operations"]) for row in rows)
-
-
 def test_a_version_of_worlds_holds(outputs: Path) -> None:
     """Whole and grown."""
     for number in ("1.0.0", "1.1.0"):
         report = verify(outputs / "datasets" / "small" / number)
         assert report.good, report.faults
-
-
-def test_growth_keeps_worlds(outputs: Path) -> None:
-    """The version that grew has the same file of worlds, and more rows that name them."""
-    old, new = (outputs / "datasets" / "small" / number for number in ("1.0.0", "1.1.0"))
-    name = "worlds/train-00000-of-00001.parquet"
-    assert (old / name).read_bytes() == (new / name).read_bytes()
-    before, after = (rows_of(path, "environments", "train") for path in (old, new))
-    assert after[: len(before)] == before and len(after) > len(before)
-    assert {row["hash"] for row in after} == {row["hash"] for row in before}
 
 
 def other_result(dialogue: Row) -> None:
@@ -151,16 +123,6 @@ def test_an_environment_is_that_of_its_sample(version: Path) -> None:
     first, last = found(verify(version), FaultKind.TRAINING)
     assert first.row == rows[0]["id"] and first.detail.startswith("`start` has ")
     assert last.row == rows[-1]["id"] and "lacks 1 of 1 rows" in last.detail
-
-
-def test_a_missing_world_is_found(version: Path) -> None:
-    """Each row that plays in it is told."""
-    manifest = read_manifest(version)
-    shutil.rmtree(version / "worlds")
-    del manifest["configs"]["worlds"]
-    fix(version, manifest)
-    faults = found(verify(version), FaultKind.RECORD)
-    assert len(faults) == sum(told["rows"] for told in manifest["splits"].values())
 
 
 def change_world(version: Path, act: Callable[[Row], object]) -> None:
@@ -223,21 +185,6 @@ def test_another_machine_is_found(version: Path) -> None:
     assert fault.file == "replay/world.py" and "not what toolloom publishes" in fault.detail
 
 
-def test_the_card_tells_what_came_of_scripts(outputs: Path) -> None:
-    """Those that gave rows, and those that ran dry."""
-    version = open_version(outputs / "datasets" / "small" / "1.1.0")
-    (told,) = worlds_told(version.manifest)
-    rows = list(version.rows("environments"))
-    assert told.rows == len(rows) and told.scripts == Counter(row["script"] for row in rows)
-    (world,) = version.rows("worlds")
-    written = {script["name"] for script in json.loads(world["record"])["scripts"]}
-    assert {*told.dry} == written - {*told.scripts} and told.dry
-    assert told.other is not None and 0 < told.other < 1
-    card = (version.path / "README.md").read_text()
-    assert f"| {WORLD} | {told.operations} | {told.policies} | {len(told.scripts)} |" in card
-    assert f"Scripts of `{WORLD}` that gave no row: «{told.dry[0]}»" in card
-
-
 def test_figures_of_worlds_are_compared(version: Path) -> None:
     """The manifest's are those of the rows."""
     manifest = read_manifest(version)
@@ -250,12 +197,11 @@ def test_figures_of_worlds_are_compared(version: Path) -> None:
 
 def test_growth_plays_in_the_worlds_of_its_version(tmp_path: Path) -> None:
     """Also if the file of a world is another one by now, or gone."""
-    ours = tmp_path / "clinic.yaml"
-    for path in shipped()[WORLD].parent.glob(f"{WORLD}*.yaml"):
+    for path in lending.LIBRARY.parent.glob("library*.yaml"):
         shutil.copyfile(path, tmp_path / path.name)
-    recipe = IN_A_WORLD | {"worlds": {"use": [str(ours)], "rows": 6}}
+    recipe = IN_A_WORLD | {"worlds": {"use": [str(tmp_path / "library.yaml")], "rows": 6}}
     run_recipe(parse_recipe(recipe, "a recipe"), tmp_path)
-    for path in tmp_path.glob("clinic*.yaml"):
+    for path in tmp_path.glob("library*.yaml"):
         path.unlink()
     made = run_recipe(plan_regeneration(tmp_path, "small", "train", keep=True), tmp_path)
     assert made.published and verify(made.published.path).good
@@ -265,32 +211,17 @@ def test_growth_plays_in_the_worlds_of_its_version(tmp_path: Path) -> None:
     assert sum(1 for _ in again.published.rows("samples", "train")) <= had
 
 
-def test_a_split_that_is_made_anew_has_as_many_rows_as_before(
-    outputs: Path, tmp_path: Path
-) -> None:
-    """The recipe's `worlds.rows` are those of all splits."""
+def test_a_version_goes_on(outputs: Path, tmp_path: Path) -> None:
+    """Rows of scripts that are played again are environments too. A split that is made anew has as
+    many rows as before: the recipe's `worlds.rows` are those of all splits."""
     shutil.copytree(outputs / "datasets", tmp_path / "datasets", symlinks=True)
     had = len(rows_of(tmp_path / "datasets" / "small" / "1.1.0", "samples", "validation"))
-    made = run_recipe(plan_regeneration(tmp_path, "small", "validation"), tmp_path).published
-    assert made and made.number == "2.0.0"
-    assert len(list(made.rows("samples", "validation"))) == had > 1
-
-
-def test_rows_of_scripts_played_again_are_environments_too(outputs: Path, tmp_path: Path) -> None:
-    """What is expanded names the version's world, and is replayed in it."""
-    shutil.copytree(outputs / "datasets", tmp_path / "datasets", symlinks=True)
-    plan = plan_extension(tmp_path, "small", expand=ExpansionPlan(rows=6))
+    plan = plan_extension(tmp_path, "small", expand=ExpansionPlan(rows=4))
     made = run_recipe(plan, tmp_path).published
     assert made and verify(made.path).good
     ids = [row["id"] for row in made.rows("environments")]
     assert [name for name in ids if name.endswith("-x000000")]
     assert ids == [row["id"] for row in made.rows("samples")]
-
-
-def test_a_report_and_a_screen_tell_of_worlds(outputs: Path) -> None:
-    """Rows, scripts and likeness; requests are those of scripts, not of agents."""
-    version = open_version(outputs / "datasets" / "small" / "1.1.0")
-    (section,) = worlds_sections(version.manifest)
-    assert section.rows[0][:2] == (WORLD, sum(1 for _ in version.rows("samples")))
-    text = page(version, read(version))
-    assert "of worlds&#39; scripts" in text and "written by agents" not in text
+    anew = run_recipe(plan_regeneration(tmp_path, "small", "validation"), tmp_path).published
+    assert anew and anew.number == "2.0.0"
+    assert len(list(anew.rows("samples", "validation"))) == had > 1
