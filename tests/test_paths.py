@@ -30,46 +30,23 @@ FIELDS = {
     "tester": {"votes": 1},
     "splits": dict.fromkeys(("validation", "test_instruction", "test_tool", "test_category"), 0),
 }
-SEGMENTS = {
-    "agents/domain.py": "domains",
-    "agents/api.py": "APIs, drawing",
-    "agents/query.py": "query",
-    "agents/simulator.py": "dialogue",
-    "agents/tester.py": "tested",
-    "pipeline/curation/duplicates.py": "curated",
-    "pipeline/dataset/publish.py": "publish",
-}
-"""Where a segment of a record's path begins."""
-SEGMENT_NAMES = ("start", *SEGMENTS.values())
 FUNCTION_BODY = 0x1  # CO_OPTIMIZED: not a module's and not a class's
 
 
 class Trace:
-    """Notes the files whose functions are called, but those of the scripted endpoint: by segment, in
-    the order of their first call."""
+    """Notes the files whose functions are called, but those of the scripted endpoint."""
 
-    def __init__(self, segment: str) -> None:
-        self.segments: dict[str, dict[str, None]] = {segment: {}}
-        self._at = segment
+    def __init__(self) -> None:
+        self.files: dict[str, None] = {}  # in the order of their first call
         self._known: dict[CodeType, str] = {}
 
-    @property
-    def files(self) -> list[str]:
-        return list({file: None for files in self.segments.values() for file in files})
-
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event != "call":
-            return
-        code = frame.f_code
-        module = self._known.get(code)
-        if module is None:
-            module = self._known[code] = self._module(frame)
-        if not module:
-            return
-        # What comes from now on belongs to this segment; also again, as two records take turns.
-        if module in SEGMENTS and "request" not in self.segments:
-            self._at = SEGMENTS[module]
-        self.segments.setdefault(self._at, {})[module] = None
+        if event == "call":
+            code = frame.f_code
+            if code not in self._known:
+                self._known[code] = self._module(frame)
+            if self._known[code]:
+                self.files[self._known[code]] = None
 
     def _module(self, frame: FrameType) -> str:
         name = str(frame.f_globals.get("__name__", ""))
@@ -98,7 +75,7 @@ def record_path(folder: Path) -> Trace:
     from toolloom.pipeline.run import make_dataset
     from toolloom.schemas import parse_recipe
 
-    path = Trace("start")
+    path = Trace()
     with FakeServer().serve_in_thread() as server:
         model = {"base_url": server.base_url, "model": "fake", "concurrency": 1}
         recipe = parse_recipe({**FIELDS, "model": model}, "a recipe")
@@ -116,7 +93,7 @@ def request_path(folder: Path) -> Trace:
     from toolloom.llm import FakeServer, Gateway
     from toolloom.schemas import Brief, parse_recipe
 
-    path = Trace("request")
+    path = Trace()
 
     async def ask(recipe: Any, name: str) -> None:
         async with Gateway(folder / f"{name}.sqlite") as gateway:
@@ -148,16 +125,13 @@ def request_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 
 def test_a_record_passes_few_files(record_trace: Trace) -> None:
-    """From draw to Parquet, and `publish` in few rooms."""
-    published = record_trace.segments["publish"]
+    """From draw to Parquet."""
     assert len(record_trace.files) <= RECORD_FILES
-    assert len({file.rpartition("/")[0] for file in published}) <= PUBLISH_ROOMS
-    assert "pipeline/store/parquet.py" in published
+    assert "pipeline/store/parquet.py" in record_trace.files
 
 
 def test_a_request_passes_few_files(request_trace: Trace) -> None:
     """From agent to wire and back."""
-    assert request_trace.files[0].startswith("agents/")
     assert "llm/messages.py" in request_trace.files
     assert len(request_trace.files) <= REQUEST_FILES
 
@@ -165,24 +139,16 @@ def test_a_request_passes_few_files(request_trace: Trace) -> None:
 def test_the_paths_in_the_documents_are_those_that_are_passed(
     record_trace: Trace, request_trace: Trace
 ) -> None:
-    """Each file that docs/ARCHITECTURE.md names for a segment is entered in it."""
+    """Each file that docs/ARCHITECTURE.md names is entered."""
     page = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    told = {
-        line.split(" | ")[0].removeprefix("| "): re.findall(r"`([\w/]+\.py)`", line)
-        for line in block(page, "paths").splitlines()
-        if line.startswith("|")
-    }
-    entered = record_trace.segments | request_trace.segments
-    named = {name: files for name, files in told.items() if files}
-    assert list(named) == [*SEGMENT_NAMES, "request"]
-    assert {name: set(files) - set(entered[name]) for name, files in named.items()} == {
-        name: set() for name in named
-    }
+    table = [line for line in block(page, "paths").splitlines() if line.startswith("| ")][2:]
+    for line in table:
+        told = set(re.findall(r"`([\w/]+\.py)`", line))
+        entered = request_trace if line.startswith("| request") else record_trace
+        assert told and told <= {*entered.files}, line
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         for trace in (record_path(Path(folder)), request_path(Path(folder))):
-            print(len(trace.files), "files")
-            for name, files in trace.segments.items():
-                print(f"  {name} ({len(files)}): {' → '.join(files)}")
+            print(len(trace.files), "files:", " → ".join(trace.files))

@@ -33,7 +33,6 @@ from toolloom.schemas import (
     JsonObject,
     NothingFound,
     RewritePlan,
-    StoreError,
     parse_recipe,
 )
 
@@ -62,17 +61,6 @@ def test_what_was_added_holds(grown: Path, number: str) -> None:
     manifest = read_manifest(grown / "datasets" / "toy" / "1.2.0")
     assert len(manifest["instructions"]["splits"]["train"]["levels"]) == 5
     assert manifest["extended"]["rows"]["samples"]["train"] > 5
-
-
-def test_a_regenerated_version_holds(outputs: Path) -> None:
-    """A version with a split made anew follows its parent, which lies beside it; every row of it
-    was read, and every dialogue inspected."""
-    path = find_folder(outputs, "toy")
-    assert path.name == "1.1.0"
-    report = verify(path)
-    assert report.good and report.notes == ()
-    total = sum(sheet["rows"] for sheet in read_manifest(path)["configs"]["samples"].values())
-    assert report.inspected == report.rows["samples"] == total > 30
 
 
 def test_a_dataset_of_foreign_requests_alone_holds(tmp_path: Path) -> None:
@@ -108,7 +96,7 @@ def test_a_truncated_table_is_a_finding(version: Path) -> None:
     assert report.inspected > 0 and report.notes
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7])
+@pytest.mark.parametrize("share", [0.3, 0.7])
 def test_damaged_pages_are_a_finding(version: Path, share: float) -> None:
     """Bytes overwritten inside a table, hashes made right: named, whatever they break."""
     raw = bytearray((version / SAMPLES).read_bytes())
@@ -193,10 +181,6 @@ def change_sample(version: Path, place: int, change: Callable[[Row], object]) ->
     return str(samples[place]["id"])
 
 
-def removed(version: Path) -> str:
-    return change_rows(version, lambda rows: rows[1:], "samples")
-
-
 def removed_everywhere(version: Path) -> None:
     """The figures with it: only the run's counts tell."""
     change_rows(version, lambda rows: rows[1:], *BOTH)
@@ -220,10 +204,6 @@ def moved(version: Path) -> str:
         there = rows_of(version, config, "test_instruction")
         write_rows(version, config, "test_instruction", [*there, row])
     return change_rows(version, lambda rows: rows[1:], *BOTH)
-
-
-def out_of_place(version: Path) -> None:
-    change_rows(version, lambda rows: [rows[1], rows[0], *rows[2:]], "sft")
 
 
 def doubled(version: Path) -> str:
@@ -292,12 +272,9 @@ def lie(version: Path) -> str:
 @pytest.mark.parametrize(
     ("tamper", "kind", "told"),
     [
-        (removed, TRAINING, "has no sample in `samples` at its place"),
-        (removed, FIGURE, "splits.train.rows is"),
         (removed_everywhere, FIGURE, "run toy-"),
         (renamed_model, FIGURE, "no run does"),
         (moved, SPLIT, "is in test_instruction; its APIs and calls belong into train"),
-        (out_of_place, TRAINING, "at its place"),
         (doubled, RECORD, "its id is there twice"),
         (unseen_distractor, SPLIT, "which is held out of train"),
         (api_shown_otherwise, RECORD, "otherwise than `apis` has it"),
@@ -317,21 +294,6 @@ def test_what_is_broken_is_found(
     fix(version)
     faults = [f for f in verify(version).faults if f.kind is kind and told in f.detail]
     assert faults and (row is None or kind is FIGURE or row in {fault.row for fault in faults})
-
-
-def test_an_argument_changed_for_trainers_is_found(version: Path) -> None:
-    """A training row is made of its sample; the message that is not is named, and nothing else."""
-    rows = rows_of(version, "sft", "train")
-    row = next(row for row in rows if any("tool_calls" in m for m in row["messages"]))
-    at = next(i for i, m in enumerate(row["messages"]) if "tool_calls" in m)
-    message = json.loads(row["messages"][at])
-    message["tool_calls"][0]["function"]["arguments"] = {"city": "Atlantis"}
-    row["messages"][at] = json.dumps(message, separators=(",", ":"))
-    write_rows(version, "sft", "train", rows)
-    fix(version)
-    (fault,) = verify(version).faults
-    assert fault.kind is TRAINING and fault.row == row["id"]
-    assert f"`messages[{at}]`" in fault.detail and "Atlantis" in fault.detail
 
 
 # -- Instructions ----------------------------------------------------------------------------------
@@ -419,9 +381,6 @@ def test_a_foreign_instruction_is_in_the_zone_of_its_tools(home: Path) -> None:
 
 # -- Training rows, figures, parents ---------------------------------------------------------------
 
-ANSWER = '{"role":"assistant","content":"Path: []"}'
-LACKS = (TRAINING, "in `planning` at its place")
-
 
 def ratings(manifest: Row) -> Row:
     return manifest["instructions"]["splits"]["train"]["ratings"]
@@ -430,11 +389,6 @@ def ratings(manifest: Row) -> Row:
 @pytest.mark.parametrize(
     ("number", "config", "change", "faults"),
     [
-        # a changed answer of a training row
-        ("1.1.0", "planning", lambda rows: rows[0]["messages"].__setitem__(-1, ANSWER), [(TRAINING, "`messages[2]` has")]),
-        # an instruction has both of its training rows, or none
-        ("1.1.0", "planning", lambda rows: rows.pop(0), [LACKS, (FIGURE, "planning")]),
-        ("1.1.0", "planning", lambda rows: rows.pop(-1), [LACKS]),
         # means that are too good, an example that nobody wrote
         ("1.1.0", "", lambda m: ratings(m)["hybrid"].update(realness=999), [(FIGURE, "instructions.splits.train.ratings")]),
         ("1.1.0", "", lambda m: m["instructions"]["example"]["levels"].update(hybrid="Nice"), [(FIGURE, "instructions.example.levels")]),
@@ -502,8 +456,12 @@ def test_a_parent_that_changed_is_found(home: Path) -> None:
 
 
 def test_a_split_that_was_not_made_anew_is_the_parents(outputs: Path, tmp_path: Path) -> None:
-    """Only the split that is told as regenerated may have other bytes."""
+    """A version with a split made anew holds, and all of it was read; only the split that is told
+    as regenerated may have other bytes."""
     home = Path(shutil.copytree(outputs / "datasets" / "toy", tmp_path / "toy", symlinks=True))
+    report = verify(home / "1.1.0")
+    assert report.good and report.notes == ()
+    assert report.inspected == report.rows["samples"] > 30
     path = home / "1.1.0" / "rejected" / "validation-00000-of-00001.parquet"
     pq.write_table(pq.read_table(path), path, compression="none")
     fix(home / "1.1.0")
@@ -519,16 +477,6 @@ def test_a_number_of_another_kind_is_found(home: Path, number: str) -> None:
 
 
 # -- Layouts, the command --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("layout", "age"), [(4, "a newer"), (2, "an older")])
-def test_another_layout_is_told(version: Path, layout: int, age: str) -> None:
-    """A version of another toolloom is no finding: it says which toolloom reads it, and what to
-    do."""
-    fix(version, {**read_manifest(version), "layout": layout})
-    what = "Update toolloom" if layout > 3 else "Run its recipe again"
-    with pytest.raises(StoreError, match=f"{age} toolloom.*layout {layout}.* {what}"):
-        verify(version)
 
 
 def command(*arguments: object) -> Result:

@@ -12,14 +12,11 @@ from support.shop import changed
 from toolloom.pipeline.pages.dialogue import dialogue_html
 from toolloom.pipeline.render.html import source
 from toolloom.schemas import (
-    Finding,
     FunctionCall,
     Granularity,
-    Intention,
     JsonObject,
     Message,
     Reason,
-    Reference,
     Sample,
     ToolCall,
 )
@@ -57,26 +54,6 @@ def test_a_finding_stands_at_its_turn() -> None:
     assert html.count("tl-marked") == 1
 
 
-def test_a_finding_without_a_turn_stands_above() -> None:
-    """It is told once, and is not what the record says already."""
-    found = [
-        Finding(check="near", reason=Reason.NEAR_DUPLICATE, turn=turn, detail=f"Detail {turn}.")
-        for turn in (None, 99)
-    ]
-    fallen = toys.rejected(toys.sample(), "tested", Reason.OFF_PATH)
-    html = dialogue_html(as_json(fallen.model_copy(update={"findings": tuple(found)})))
-    assert [html.count(one) for one in ("Detail None.", "Detail 99.", "tl-marked")] == [1, 1, 0]
-    assert html.index("Detail 99.") < html.index("tl-turns")
-
-
-def test_a_dialogue_that_stopped_says_where() -> None:
-    """What fell on the way has no findings: its reason stands after its last turn."""
-    record = toys.rejected(toys.sample(), "dialogues", Reason.OFF_PATH, "It went wrong.")
-    record = record.model_copy(update={"findings": ()})
-    html = dialogue_html(as_json(record))
-    assert html.index("7 °C") < html.index("here it ended") < html.rindex("It went wrong.")
-
-
 def test_the_intent_stands_beside_its_call() -> None:
     """What the user means is shown with each call that serves it, and where the call differs."""
     same, other = (
@@ -85,22 +62,6 @@ def test_the_intent_stands_beside_its_call() -> None:
     assert "The user means" in same
     assert "tl-differs" not in same
     assert "city=&#34;Bern&#34;, where the user means &#34;Zürich&#34;" in other
-
-
-def test_an_intent_that_no_call_serves_is_told() -> None:
-    """So that one sees what is missing; a value of an earlier call says which."""
-    forecast = toys.api(name="forecast").model_copy(update={"function": "weather_forecast"})
-    intent = (
-        Intention(api=toys.api().id, arguments={"city": "Zürich"}),
-        Intention(
-            api=forecast.id, arguments={}, references={"day": Reference(call=0, field="date")}
-        ),
-    )
-    asked = toys.query(pool=(toys.api(), forecast), intent=intent)
-    text = shown(toys.sample(asked))
-    missing = text[text.index("no call serves it") :]
-    assert "weather_forecast" in missing
-    assert "← date of weather_current" in missing
 
 
 def test_raw_responses_are_there_on_demand() -> None:
@@ -116,30 +77,12 @@ def test_raw_responses_are_there_on_demand() -> None:
     assert "&#34;usage&#34;" in html
 
 
-def test_an_observation_may_be_an_error_or_long() -> None:
-    """Errors are said; of a long result the beginning, the rest on demand."""
-    assert "error: 404 not found" in shown(saying('{"response": null, "error": "404 not found"}'))
-    long = json.dumps({"response": {"items": ["x" * 300]}, "error": None})
-    html = dialogue_html(as_json(saying(long)))
-    assert "<summary><code>{&#34;items&#34;" in html
-    assert "x" * 300 in html
-    assert "not JSON" in shown(saying("not JSON"))
-
-
 def test_arguments_that_could_not_be_read_are_shown_as_they_came() -> None:
     """The text of the model, in place of values."""
     call = ToolCall(id="1", function=FunctionCall(name="weather_current", arguments="{city: Zür"))
     made = toys.sample()
     messages = (*made.dialogue.messages[:1], Message(role="assistant", tool_calls=(call,)))
     assert "{city: Zür" in shown(changed(made, messages))
-
-
-def test_texts_are_cut_where_that_is_wanted() -> None:
-    """And what is left out is counted."""
-    text = shown(toys.sample(answer="y" * 500), longest=100)
-    assert "y" * 100 + "… (400 more characters)" in text
-    assert "y" * 101 not in text
-    assert "y" * 500 in shown(toys.sample(answer="y" * 500))
 
 
 @pytest.mark.parametrize("depth", [400, 900])
@@ -164,17 +107,6 @@ def test_records_that_never_had_words_are_shown() -> None:
     assert "The whole request." in draft
     assert "A draft." in draft
     assert "level tool." in shown(finished_runs.instruction(Granularity.TOOL))
-
-
-def test_votes_and_makers_are_told() -> None:
-    """What the tester said, and who made what with which tokens."""
-    made = as_json(toys.sample())
-    made["verdict"]["votes"] = [
-        {"accept": False, "reason": "unnatural_query", "explanation": "Odd.", "upheld": False}
-    ]
-    text = shown(made)
-    assert "rejects: unnatural query (withdrawn when asked again)" in text
-    assert "queries" in text[text.index("How it was made") :]
 
 
 def test_styles_stay_within_the_dialogue() -> None:

@@ -20,14 +20,10 @@ from toolloom.pipeline.pages.report import (
     MARK,
     SHOWN,
     Draw,
-    distinct,
-    nearest,
     page,
     path_of,
-    quantile,
     read,
     samples,
-    share,
     write,
 )
 from toolloom.pipeline.store.version import Version, find_version
@@ -55,16 +51,11 @@ def words(html: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-def test_equal_versions_make_equal_reports(tmp_path: Path) -> None:
-    """Wherever they lie and whenever it is: no path, no time, no chance."""
-    pages = [page(v, read(v)) for v in (version(tmp_path / n, 90) for n in ("one", "other"))]
-    assert pages[0] == pages[1]
-    assert str(tmp_path) not in pages[0]
-
-
 def test_it_stands_alone(tmp_path: Path) -> None:
-    """Nothing in it names another file or address, but for the icon, which is empty."""
-    text = page(made := version(tmp_path), read(made))
+    """Nothing in it names another file or address, but for the icon, which is empty; it is the same
+    wherever the version lies and whenever it is made."""
+    text, again = (page(v, read(v)) for v in (version(tmp_path / n, 30) for n in ("one", "other")))
+    assert text == again and str(tmp_path) not in text
     assert text.encode().startswith(MARK)
     assert re.findall(r'(?:href|src|action|srcset)="([^#"][^"]*)"', text) == ["data:,"]
     assert not re.search(r"url\(|@import|https?://", text)
@@ -156,17 +147,13 @@ def test_a_damaged_manifest_is_told(tmp_path: Path, key: str, odd: object) -> No
 
 
 def test_a_report_has_a_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here, under the version's name; in a folder that is named; or in the file that is."""
-    made = version(tmp_path / "outputs")
+    """Here, under the version's name; in a folder that is named; or in the file that is. An older
+    report is replaced; any other file is not."""
+    made, path = version(tmp_path / "outputs"), tmp_path / "page.html"
     monkeypatch.chdir(tmp_path)
     assert path_of(made, None) == Path("toy-1.0.0.html")
     assert path_of(made, tmp_path) == tmp_path / "toy-1.0.0.html"
     assert path_of(made, Path("new.html")) == Path("new.html")
-
-
-def test_only_a_report_is_written_over(tmp_path: Path) -> None:
-    """An older report is replaced; any other file is not."""
-    made, path = version(tmp_path), tmp_path / "page.html"
     write(path, page(made, read(made)))
     assert path_of(made, path) == path
     path.write_text("<html>my own page</html>")
@@ -200,16 +187,3 @@ def test_the_order_of_rows_decides_nothing(names: list[str]) -> None:
     assert len({*drawn(names, 7)}) == 7
     assert sorted(drawn(names[:4], 7)) == sorted(names[:4])
     assert drawn(["same"] * 3, 2) == ["same", "same"]
-
-
-def test_figures_are_what_they_are_called() -> None:
-    """Of 1, 2, 3 and 9 half have at most 2. Of 5 words 2 are different, of 3 pairs 2; n-grams do not
-    reach from one text into another. Of eight letters two must go: 75; a text is not near itself."""
-    assert (share(0), share(1 / 200), share(2 / 200)) == ("0\u00a0%", "<1\u00a0%", "1\u00a0%")
-    halves = [quantile(Counter({9: 1, 1: 1, 3: 1, 2: 1}), part) for part in (0.0, 0.5, 0.51, 1.0)]
-    assert halves == [1, 2, 3, 9]
-    parts = [distinct([["a", "b", "a"], ["a", "b"]], n) for n in (1, 2, 3, 4)]
-    assert parts == pytest.approx([2 / 5, 2 / 3, 1.0, 0.0])
-    assert nearest(["abcd", "abce", "wxyz"]) == [75, 75, 0]
-    assert nearest(["same", "same", "other"])[:2] == [100, 100]
-    assert nearest(["alone"]) == nearest([]) == []

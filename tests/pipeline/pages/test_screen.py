@@ -13,8 +13,7 @@ from toolloom.pipeline import progress as watching
 from toolloom.pipeline.pages.screen import Screen
 from toolloom.pipeline.progress import Progress
 from toolloom.pipeline.run import Made, make_dataset
-from toolloom.pipeline.stage import Stage, planned
-from toolloom.pipeline.stages import STAGES
+from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store.run_folder import Mark
 from toolloom.schemas import Outcome, Reason
 
@@ -57,16 +56,6 @@ def test_totals_follow_what_the_stage_before_accepts() -> None:
     assert totals(watch)[2] == (10, False)
     watch.stage_done("queries", Mark(accepted=12, rejected=9))
     assert totals(watch)[2] == (12, True)
-
-
-def test_the_real_stages_tell_what_to_expect() -> None:
-    """Briefs, sources with domains, and the recipe's queries. What a stage draws that does not tell
-    cannot be known before, nor its successor's total."""
-    assert [total for total, _ in totals(following(toys.STAGES))] == [None, None, None]
-    watch = following(planned(STAGES, toys.recipe()), apis={"domains": 3})
-    assert [total for total, _ in totals(watch)] == [3, 3, 21, 21, 21, 21]
-    watch.stage_done("domains", Mark(accepted=2, rejected=1))
-    assert totals(watch)[1] == (2, True)
 
 
 def test_shards_of_an_earlier_process_count_as_done() -> None:
