@@ -28,7 +28,7 @@ from toolloom.pipeline.dataset.figures import added
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import Context, Stage
 from toolloom.pipeline.store.version import Version, find_version
-from toolloom.schemas import Outcome, Query, Reason, Rejected, Sample
+from toolloom.schemas import Outcome, Query, Reason, Sample
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "pipeline" / "pages" / "rejected_samples.ipynb"
@@ -40,33 +40,17 @@ COMMAND = (
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m **bold** ${\\frac{1}{"
 
 
-async def ask(query: Query, context: Context) -> Outcome:
-    """The query agent's work: every seventh request gives a value away."""
-    if int(query.id[1:]) % 7 == 6:
-        return Outcome((), (fallen(query, "queries", "query", Reason.VALUE_GIVEN_AWAY),))
-    return Outcome((query,))
-
-
 async def judge(query: Query, context: Context) -> Outcome:
-    """Some dialogues fall under two reasons, with hostile words in every text a model writes."""
+    """Some dialogues fall under several reasons, with hostile words in every text a model writes."""
     number, seed = int(query.id[1:]), context.recipe.seed
-    if number % 5 == 0:
-        mean = query.model_copy(update={"text": f"{HOSTILE} {number} {seed}"})
-        made = toys.sample(mean, {"city": HOSTILE}, HOSTILE)
-        return Outcome((), (fallen(made, "tested", "tester", Reason.UNGROUNDED_ARGUMENT),))
-    if number % 5 == 1:
-        made = toys.sample(query, answer=HOSTILE)
-        return Outcome((), (fallen(made, "tested", "tester", Reason.UNHELPFUL_ANSWER),))
-    answer = HOSTILE if number % 5 == 2 else f"It is {number} °C, says {seed}."
-    return Outcome((toys.sample(query, answer=answer),))
+    if number % 5 > 2:
+        return Outcome((toys.sample(query, answer=f"It is {number} °C, says {seed}."),))
+    mean = query.model_copy(update={"text": f"{HOSTILE} {number} {seed}"})
+    made = toys.sample(mean, {"city": HOSTILE}, HOSTILE)
+    fallen = toys.rejected(made, "tested", [*Reason][number % 5], f"Not so: {HOSTILE}")
+    return Outcome((), (fallen.model_copy(update={"raw": (HOSTILE,)}),))
 
 
-def fallen(record: Any, stage: str, agent: str, reason: Reason) -> Rejected:
-    changed = {"agent": agent, "raw": (HOSTILE,)}
-    return toys.rejected(record, stage, reason, f"Not so: {HOSTILE}").model_copy(update=changed)
-
-
-QUERIES = Stage("queries", "query", Query, Query, ask, feed=toys.feed_queries)
 TESTED = Stage("tested", "tester", Query, Sample, judge)
 
 
@@ -74,7 +58,7 @@ async def two_versions(outputs: Path) -> Version:
     """A dataset of two versions, with rejected records of several reasons and agents."""
     for seed in (1, 2):
         recipe = toys.recipe(seed=seed)
-        await make_dataset(recipe, outputs=outputs, stages=(toys.DOMAINS, QUERIES, TESTED))
+        await make_dataset(recipe, outputs=outputs, stages=(*toys.STAGES[:2], TESTED))
     return find_version(outputs, "toy")
 
 
@@ -125,10 +109,9 @@ async def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     run = executed(tmp_path, click, "display(data.precision('agent'))")
     told = version.manifest["splits"].values()
     reasons = added(told, "reasons")
-    assert len(reasons) >= 4
+    assert len(reasons) >= 3
     assert table(run, "reason") == reasons
     assert sum(table(run, "agent").values()) == sum(one["rejected"] for one in told)
-    assert set(table(run, "agent")) == {"query", "tester"}
     lines = (tmp_path / "datasets/toy/judgements.jsonl").read_text().splitlines()
     marks = [json.loads(line) for line in lines]
     assert [(m["curator"], m["agrees"], m["note"]) for m in marks] == [

@@ -140,7 +140,6 @@ def published(tmp_path: Path, *samples: Sample) -> Published:
 
 
 REWRITE = {"rewrite": {"coarse": 0.5}}
-GROWN = {"rows": expanded(), "instructions": levels()}
 
 
 def more(outputs: Path, before: Version | Published, seed: int = 1, **made: Any) -> Published:

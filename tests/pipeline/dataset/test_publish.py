@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -46,10 +45,6 @@ def load(published: Published, config: str, tmp_path: Path, split: str = "train"
     """The rows, loaded as users load them."""
     cache = str(tmp_path / "hf")
     return list(datasets.load_dataset(str(published.path), config, split=split, cache_dir=cache))
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 async def test_a_run_becomes_a_dataset(tmp_path: Path) -> None:
@@ -138,19 +133,6 @@ async def test_a_run_is_published_once(tmp_path: Path) -> None:
         assert (made.published.path.name, made.published.fresh) == (version, fresh)
 
 
-def test_hashes_hold_and_can_be_checked_without_toolloom(tmp_path: Path) -> None:
-    """SHA256SUMS names every other file, in the form of sha256sum; the manifest all but itself."""
-    made = published(tmp_path, toys.sample())
-    hashes = {n: hashlib.sha256(data).hexdigest() for n, data in contents(made.path).items()}
-    del hashes["SHA256SUMS"]
-    lines = (made.path / "SHA256SUMS").read_text().splitlines()
-    assert {name: sum_ for sum_, _, name in (line.partition("  ") for line in lines)} == hashes
-    del hashes["manifest.json"]
-    splits = [split for config in made.manifest["configs"].values() for split in config.values()]
-    sums = {name: told["sha256"] for split in splits for name, told in split["files"].items()}
-    assert {**sums, **made.manifest["files"]} == hashes
-
-
 def test_a_run_of_nothing_or_half_a_run_is_not_published(tmp_path: Path) -> None:
     """It says where to look for the reasons, or that it is not finished."""
     with pytest.raises(PublishError, match="toolloom rejected toy-"):
@@ -159,16 +141,6 @@ def test_a_run_of_nothing_or_half_a_run_is_not_published(tmp_path: Path) -> None
     (folder.path / "tested" / "done.json").unlink()
     with pytest.raises(PublishError, match="not finished"):
         publish(folder, tmp_path)
-
-
-def test_a_killed_publishing_leaves_no_version(tmp_path: Path) -> None:
-    """What a killed process left is neither found nor in the way."""
-    left = tmp_path / "datasets" / "toy" / ".building" / "sft"
-    left.mkdir(parents=True)
-    (left / "0.parquet").write_text("half")
-    made = published(tmp_path, toys.sample())
-    assert made.path.name == "1.0.0"
-    assert sorted(p.name for p in made.path.parent.iterdir()) == [".lock", "1.0.0", "latest"]
 
 
 def rows_of(published: Published, config: str, split: str = "train") -> list[Any]:

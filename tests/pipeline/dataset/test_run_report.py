@@ -52,27 +52,18 @@ def test_rejected_rows_are_paid_for_by_accepted_ones() -> None:
     assert counts().cost_of_one is None
 
 
-def test_a_recipe_tells_its_budget() -> None:
-    """`validate` shows what stops the run; nothing where there is no limit."""
-    told = shown(recipe_sections(toys.recipe(budget={"max_cost": 2.5, "max_requests": 4000})))
-    assert "The run stops before it passes $2.50 or 4,000 requests." in told
-    assert "stops before" not in shown(recipe_sections(toys.recipe()))
-
-
 def test_a_small_model_is_told_what_it_is_for() -> None:
-    """`validate` says it once for all agents that write, and not of a small judge or of worlds."""
+    """`validate` says it once for all agents that write, and not of a small judge or of worlds. It
+    tells what stops the run, and names hosts, not who may use them."""
     small = shown(recipe_sections(toys.recipe(model={"model": "tiny", "small": True})))
     assert small.count("as small as tiny writes hardly anything usable by itself") == 1
     judged = toys.recipe(model={"small": False}, agents={"tester": {"small": True}})
     assert "hardly anything" not in shown(recipe_sections(judged))
     assert not too_small(parse_recipe({"name": "a", "worlds": ["shop"], "model": {}}, "a recipe"))
-
-
-def test_passwords_in_addresses_are_not_shown() -> None:
-    """What a recipe amounts to names hosts, not who may use them."""
-    told = shown(recipe_sections(toys.recipe(model={"base_url": "https://me:pass@host/v1"})))
-    assert "at https://host/v1" in told
-    assert "pass@" not in told
+    host = {"base_url": "https://me:pass@host/v1"}
+    told = shown(recipe_sections(toys.recipe(model=host, budget={"max_cost": 2.5})))
+    assert "at https://host/v1" in told and "pass@" not in told
+    assert "The run stops before it passes $2.50." in told
 
 
 class HalfCached(FakeServer):

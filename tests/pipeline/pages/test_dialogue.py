@@ -10,7 +10,6 @@ from support import finished_runs, toys
 from support.shop import changed
 
 from toolloom.pipeline.pages.dialogue import dialogue_html
-from toolloom.pipeline.render.html import source
 from toolloom.schemas import (
     FunctionCall,
     Granularity,
@@ -107,15 +106,3 @@ def test_records_that_never_had_words_are_shown() -> None:
     assert "The whole request." in draft
     assert "A draft." in draft
     assert "level tool." in shown(finished_runs.instruction(Granularity.TOOL))
-
-
-def test_styles_stay_within_the_dialogue() -> None:
-    """A notebook shows it among other things: no rule reaches beyond it."""
-    style = re.sub(r"/\*.*?\*/", "", source("style.css"), flags=re.DOTALL)
-    variables, _, rest = style.partition("}")
-    assert re.fullmatch(r":root \{(\s*--tl-[\w-]+: [^;]+;)+\s*", variables)
-    rules = re.findall(r"(?:^|(?<=}))\s*([^@{}\s][^{}]*)\{", rest, re.MULTILINE)
-    assert len(rules) > 60
-    plain = [re.sub(r"\((?:[^()]|\([^()]*\))*\)", "", rule) for rule in rules]
-    parts = [part for rule in plain for part in rule.split(",")]
-    assert [part for part in parts if not re.search(r"\.toolloom|\.tl-section", part)] == []

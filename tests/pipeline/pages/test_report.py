@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,14 @@ from support import finished_runs, toys
 from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages.report import (
     MARK,
-    SHOWN,
     Draw,
     page,
     path_of,
     read,
-    samples,
     write,
 )
 from toolloom.pipeline.store.version import Version, find_version
 from toolloom.schemas import Reason, StoreError
-
-KINDS = {"accepted": ("ability", "scenario"), "rejected": ("reason",)}
 
 
 def version(folder: Path, count: int = 4, **kinds: Any) -> Version:
@@ -43,14 +38,6 @@ def whole(folder: Path) -> Version:
     return version(folder, rejected=fallen, **kinds)
 
 
-def words(html: str) -> str:
-    """The page's text without its samples."""
-    text = re.sub(
-        r"<(style|script).*?</\1>|<[^>]*>", " ", html.partition('id="samples"')[0], flags=re.DOTALL
-    )
-    return re.sub(r"\s+", " ", text)
-
-
 def test_it_stands_alone(tmp_path: Path) -> None:
     """Nothing in it names another file or address, but for the icon, which is empty; it is the same
     wherever the version lies and whenever it is made."""
@@ -60,51 +47,6 @@ def test_it_stands_alone(tmp_path: Path) -> None:
     assert re.findall(r'(?:href|src|action|srcset)="([^#"][^"]*)"', text) == ["data:,"]
     assert not re.search(r"url\(|@import|https?://", text)
     assert "default-src &#39;none&#39;" in text
-
-
-def test_some_samples_of_each_kind(tmp_path: Path) -> None:
-    """Of each ability and scenario, of each reason, of rows of templates and of instructions."""
-    fallen = [
-        toys.rejected(toys.sample(toys.query(n)), "rewritten", reason)
-        for n in range(25)
-        for reason in (Reason.OFF_PATH, Reason.SAYS_TOO_MUCH)
-    ]
-    made = version(
-        tmp_path,
-        75,
-        rejected=fallen,
-        rows=finished_runs.expanded(rows=[*range(5)] * 6),
-        instructions=[one for n in range(25) for one in finished_runs.levels(f"q{n}")],
-    )
-    kinds = Counter(
-        (group, *(facets[name] for name in KINDS.get(group, ())))
-        for group, _, facets in samples(made, read(made))
-    )
-    assert {*kinds.values()} == {SHOWN}
-    assert {group for group, *_ in kinds} == {"accepted", "rejected", "templates", "instructions"}
-
-
-def test_rows_are_counted_and_figures_are_the_manifests(tmp_path: Path) -> None:
-    """Those that agents wrote and those of templates, rejected records, instructions, APIs."""
-    made, ticks = whole(tmp_path), list[tuple[int, int]]()
-    seen = read(made, lambda done, of: ticks.append((done, of)))
-    assert {name: draw.seen for name, draw in seen.requests.items()} == {
-        "written by agents": 4,
-        "rows of templates": 3,
-        "instructions": 5,
-    }
-    assert ticks == [(number + 1, 15) for number in range(15)]
-    text = words(page(made, seen))
-    for told in (
-        "7 dialogues",
-        "5 instructions",
-        "1 rejected records",
-        "off path 1 in rewritten",
-        "Accepted dialogues call 1 of 2 APIs",
-        "words of the request 7 7 7",
-        "messages 4 4 4",
-    ):
-        assert told in text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from support.json_values import json_values
 from support.shop import changed, with_arguments
 
 from toolloom.pipeline.checks.text.call_text import parse
-from toolloom.pipeline.dataset.exporting import FORMATS, ExportFiles, _made
+from toolloom.pipeline.dataset.exporting import FORMATS, _made
 from toolloom.pipeline.formats.base import Arguments, Format
 from toolloom.pipeline.formats.conversation import Reading
-from toolloom.pipeline.store.parquet import read_rows
 from toolloom.schemas import JsonObject, Sample
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
@@ -159,23 +157,3 @@ def test_a_whole_dialogue_comes_back(
         if kind != "search":  # there the tools come from what was found
             assert offered(found) == offered(sample)
         assert foreign_rows.findings(found) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("verl", "parallel"), *(("trl", kind) for kind in KINDS)]
-)
-def test_parquet_reads_as_its_rows(
-    tmp_path: Path, samples: dict[str, Sample], name: str, kind: str
-) -> None:
-    """Columns of JSON values come out as text, and no key is padded; typed columns pad what a
-    turn does not have with null, which is no value."""
-    format, file = TABLE[name], tmp_path / "train.parquet"
-    made = [r for part, r in format.rows(samples[kind], format.arguments[0]).rows if part == "sft"]
-    with ExitStack() as stack:
-        files = ExportFiles(tmp_path, stack)
-        for row in made:
-            files.write(file, format.files["sft"], row)
-        files.finish()
-    assert name == "verl" or list(read_rows(file)) == made
-    (found,) = foreign_rows.read(file)
-    assert spoken(found) == spoken(samples[kind]) and foreign_rows.findings(found) == []
