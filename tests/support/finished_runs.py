@@ -4,7 +4,7 @@ versions that are published of them."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,13 @@ REWRITTEN = Stage("rewritten", "rewriter", Seed, Instruction, beside=True)
 CITIES = ("Zürich", "Bern", "Genève", "Chur", "Olten")
 
 
-def template(of: Sample | None = None, old: str = "Zürich", new: Sequence[str] = ()) -> Template:
-    """A template with one slot: `old`, wherever it is said but in the pool."""
+def template(of: Sample | None = None) -> Template:
+    """A template with one slot: the city, wherever it is said but in the pool."""
     sample = (of or toys.sample()).model_dump(mode="json")
     query = sample["dialogue"]["query"]
     bare = {**sample, "provenance": [], "flags": []}
     bare["dialogue"] = {**sample["dialogue"], "query": {**query, "pool": []}}
-    made = json.loads(json.dumps(bare, ensure_ascii=False).replace(old, marker("value")))
+    made = json.loads(json.dumps(bare, ensure_ascii=False).replace("Zürich", marker("value")))
     made["dialogue"]["query"]["pool"] = query["pool"]
     return Template(
         id=query["id"],
@@ -52,20 +52,15 @@ def template(of: Sample | None = None, old: str = "Zürich", new: Sequence[str] 
         goal="What is the weather in {value}?",
         apis=tuple(one["api"] for one in query["intent"]),
         sample=made,
-        choices=(
-            Choice(slots=("value",), rows=tuple((c,) for c in new or CITIES), about="the city"),
-        ),
+        choices=(Choice(slots=("value",), rows=tuple((c,) for c in CITIES), about="the city"),),
     )
 
 
-def expanded(of: Template | None = None, rows: Sequence[int] = (1, 2, 3)) -> list[Sample]:
-    """Rows of a template with one choice, numbered from 0."""
-    made = of or template()
-    renderer = TemplateRenderer(made)
-    return [
-        Sample.model_validate(renderer.sample((row,), f"{made.id}-x{number:06d}"))
-        for number, row in enumerate(rows)
-    ]
+def expanded() -> list[Sample]:
+    """Three rows of the template, numbered from 0."""
+    renderer = TemplateRenderer(made := template())
+    rows = (renderer.sample((1 + n,), f"{made.id}-x{n:06d}") for n in range(3))
+    return [Sample.model_validate(row) for row in rows]
 
 
 def instruction(

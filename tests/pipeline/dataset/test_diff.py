@@ -4,22 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import finished_runs, toys
+from support import toys
+from support.finished_runs import finished_run
+from support.tampered import rows_of, write_rows
 
-from toolloom.pipeline.dataset.configs import SAMPLES
 from toolloom.pipeline.dataset.diff import SplitDiff, compare
 from toolloom.pipeline.dataset.publish import publish
-from toolloom.pipeline.store.parquet import VersionWriter
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import Sample, StoreError
-
-ALL_SEEN = {"validation": 0, "test_instruction": 0, "test_tool": 0, "test_category": 0}
 
 
 def version(outputs: Path, seed: int, *samples: Sample) -> Version:
     """A version that holds these rows in `train`."""
-    run = finished_runs.finished_run(outputs, [*samples], seed=seed, splits=ALL_SEEN)
-    return publish(run, outputs)
+    return publish(finished_run(outputs, [*samples], seed=seed), outputs)
 
 
 def row(number: int, answer: str = "It is 7 °C.", **changes: Any) -> Sample:
@@ -43,14 +40,9 @@ def test_rows_are_matched_by_id_and_by_content(tmp_path: Path) -> None:
 def test_damaged_rows_are_named(tmp_path: Path) -> None:
     """What is no JSON, and what is no sample."""
     one = version(tmp_path, 0, row(0))
-    for bad in ({"dialogue": "{"}, {"dialogue": '{"query": {}, "messages": []}'}):
-        two = version(tmp_path, 1, row(1))
-        (made,) = SAMPLES.row.of(row(1).model_dump(mode="json"))
-        damaged = {**made, **bad}
-        with VersionWriter(tmp_path / "bad") as tables:
-            tables.add(SAMPLES, "train", damaged)
-            tables.finish()
-        (path,) = (tmp_path / "bad").rglob("*.parquet")
-        path.replace(two.files("samples", "train")[0])
+    two = version(tmp_path, 1, row(1))
+    for bad in ("{", '{"query": {}, "messages": []}'):
+        (damaged,) = rows_of(two.path, "samples", "train")
+        write_rows(two.path, "samples", "train", [{**damaged, "dialogue": bad}])
         with pytest.raises(StoreError, match="the row q1 is damaged"):
             compare(one, two)

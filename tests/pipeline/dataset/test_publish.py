@@ -134,13 +134,16 @@ async def test_a_run_is_published_once(tmp_path: Path) -> None:
 
 
 def test_a_run_of_nothing_or_half_a_run_is_not_published(tmp_path: Path) -> None:
-    """It says where to look for the reasons, or that it is not finished."""
+    """It says where to look for the reasons, or that it is not finished. What a version had already
+    is nothing new."""
     with pytest.raises(PublishError, match="toolloom rejected toy-"):
         publish(finished_run(tmp_path / "empty", []), tmp_path)
     folder = finished_run(tmp_path / "half", [toys.sample()])
     (folder.path / "tested" / "done.json").unlink()
     with pytest.raises(PublishError, match="not finished"):
         publish(folder, tmp_path)
+    with pytest.raises(PublishError, match="accepted nothing"):
+        more(tmp_path, whole(tmp_path))
 
 
 def rows_of(published: Published, config: str, split: str = "train") -> list[Any]:
@@ -163,16 +166,6 @@ def test_a_version_of_instructions_alone(tmp_path: Path) -> None:
     card = (found.path / "README.md").read_text()
     assert "5 instructions at five granularities" in card
     assert "whose dialogues are not in `samples`" in card
-
-
-def test_a_run_that_made_nothing_for_a_version_is_not_published(tmp_path: Path) -> None:
-    """What a version had already is nothing new."""
-    with pytest.raises(PublishError, match="accepted nothing"):
-        more(tmp_path, whole(tmp_path))
-
-
-def new_run(after: Published) -> str:
-    return str(after.manifest["extended"]["run"])
 
 
 def test_the_same_id_twice_is_an_error(tmp_path: Path) -> None:
@@ -226,7 +219,7 @@ def test_instructions_go_with_the_samples_of_a_split_that_is_made_anew(tmp_path:
     after = made_anew(tmp_path, before)
     assert {row["sample"] for row in rows_of(after, "instructions")} == {"b1"}
     assert {row["id"].partition("-")[0] for row in rows_of(after, "planning")} == {"b1"}
-    assert new_run(before) in after.manifest["runs"]
+    assert before.manifest["extended"]["run"] in after.manifest["runs"]
     figures = after.manifest["instructions"]["splits"]["train"]
     assert figures["sources"] == {"toolbench": 5}
     assert after.manifest["instructions"]["example"]["sample"] == "b1"

@@ -61,9 +61,9 @@ def test_a_small_model_is_told_what_it_is_for() -> None:
     assert "hardly anything" not in shown(recipe_sections(judged))
     assert not too_small(parse_recipe({"name": "a", "worlds": ["shop"], "model": {}}, "a recipe"))
     host = {"base_url": "https://me:pass@host/v1"}
-    told = shown(recipe_sections(toys.recipe(model=host, budget={"max_cost": 2.5})))
+    told = shown(recipe_sections(toys.recipe(model=host, budget={"max_requests": 4000})))
     assert "at https://host/v1" in told and "pass@" not in told
-    assert "The run stops before it passes $2.50." in told
+    assert "The run stops before it passes 4,000 requests." in told
 
 
 class HalfCached(FakeServer):
