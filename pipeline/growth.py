@@ -9,12 +9,11 @@ row may repeat, as `known.jsonl`.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -48,13 +47,10 @@ from toolloom.schemas import (
     World,
     parse_recipe,
 )
-from toolloom.schemas.splits import need_of
 
 Plan = TypeVar("Plan", ExpansionPlan, RewritePlan)
 Lines: TypeAlias = Callable[[], Iterable[bytes]]
 """Lines of a file, made when they are written."""
-
-_ROW = re.compile(r"-x\d{6,}$")  # ends the id of a row of a template
 
 
 @dataclass(frozen=True)
@@ -88,30 +84,31 @@ def begin(recipe: Recipe, outputs: Path, stages: Sequence[Stage]) -> Start | Non
     stages run whose records stand beside them. Raises NothingFound and PublishError for a version
     that is not there, or is another one.
     """
-    wanted = recipe.regenerate or recipe.extend
+    anew = recipe.regenerate
+    wanted = anew or recipe.extend
     if wanted is None:
         return None
     version = find_version(outputs, wanted.version) if wanted.version else None
     if version and version.manifest["content"] != wanted.content:
-        again = "Regenerate the split from" if recipe.regenerate else "Add to"
         raise PublishError(
-            f"{version.path}: is not the version that the recipe was made for: its content "
-            f"is another. {again} the version that is there."
+            f"{version.path}: is not the version that the recipe was made for: its content is "
+            f"another. {'Regenerate the split from' if anew else 'Add to'} the version that is "
+            "there."
         )
+    if anew:
+        before = begun_with(True, [stage.name for stage in stages])
+        filled = [stage for stage in stages if stage.name in before]
+        chosen = tuple(stages)
+    else:
+        adding = [_adds(stage) for stage in stages]
+        if True not in adding:
+            raise RecipeError("extend: there is nothing to add without `expand` or `rewrite`.")
+        last = {stage.writes: stage for stage in stages[: adding.index(True)]}
+        filled = [last[kind] for kind in (World, Api, Sample) if kind in last]
+        chosen = (*filled, *(_fresh(stage, version) for stage in stages if _adds(stage)))
+    given = {stage.name: partial(_records, version, stage.writes) for stage in filled}
     known = partial(_known, version, recipe)
-    if recipe.regenerate:
-        before = set(begun_with(True, [stage.name for stage in stages]))
-        given = {s.name: partial(_records, version, s.writes) for s in stages}
-        given = {name: lines for name, lines in given.items() if name in before}
-        return Start(tuple(stages), given, known)
-    adding = [_fresh(stage, version) for stage in stages if _adds(stage)]
-    if not adding:
-        raise RecipeError("extend: there is nothing to add without `expand` or `rewrite`.")
-    first = [_adds(stage) for stage in stages].index(True)
-    last = {stage.writes: stage for stage in stages[:first]}  # that makes worlds, APIs, samples
-    filled = [last[kind] for kind in (World, Api, Sample) if kind in last]
-    given = {s.name: partial(_records, version, s.writes) for s in filled}
-    return Start((*filled, *adding), given, known, frozenset(given))
+    return Start(chosen, given, known, frozenset() if anew else frozenset(given))
 
 
 def _adds(stage: Stage) -> bool:
@@ -156,26 +153,24 @@ def _known(version: Version | None, recipe: Recipe) -> Iterator[bytes]:
         if not anew or anew.keep or split != anew.split:
             for row in version.rows("samples", split):
                 if anew or is_expanded(version, row):
-                    yield known_line(version, row)
+                    yield _known_line(version, row)
 
 
 def is_expanded(version: Version, row: JsonObject) -> bool:
     """Whether a row of `samples` is one of a template."""
-    if not _ROW.search(row["id"]):
-        return False
     return any(share["stage"] == "expanded" for share in version.parsed(row, "provenance"))
 
 
-def known_line(version: Version, row: JsonObject) -> bytes:
+def _known_line(version: Version, row: JsonObject) -> bytes:
     """A row of `samples` as the stages that compare rows know it."""
     dialogue = version.parsed(row, "dialogue")
     query = dialogue["query"]
+    told = {name: query[name] for name in ("id", "ability", "scenario")}
+    if setting := query.get("setting"):
+        told["setting"] = {name: setting[name] for name in ("world", "script")}
     names = ("api", "arguments", "references")
     intent = [{name: one[name] for name in names} for one in query["intent"]]
-    told = {name: query[name] for name in ("id", "ability", "scenario")}
-    setting = query.get("setting")
-    place = {"setting": {name: setting[name] for name in ("world", "script")}} if setting else {}
-    return to_line({**told, **place, "text": compared({"dialogue": dialogue}), "intent": intent})
+    return to_line({**told, "text": compared({"dialogue": dialogue}), "intent": intent})
 
 
 def plan_change(
@@ -190,22 +185,17 @@ def plan_change(
     """The plan of a change in its JSON form, as a flow is given it: the fields of one of
     `regenerate`, `expand` and `rewrite`. Raises RecipeError for one that is none."""
     given: dict[str, Any] = {"version": version, "seed": seed, "recipe": recipe}
-    (name, fields), *others = change.items() if change else (("", {}),)
-    if others or not isinstance(fields, dict):
+    plans: dict[str, Any] = {"expand": ExpansionPlan, "rewrite": RewritePlan}
+    name, fields = next(iter(change.items()), ("", None))
+    if len(change) != 1 or name not in {"regenerate", *plans} or not isinstance(fields, dict):
         raise RecipeError("change: is not one of `regenerate`, `expand`, `rewrite` with fields.")
-    match name:
-        case "regenerate":
-            known = {"split": "", "keep": False}
-            if fields.keys() - known.keys():
-                raise RecipeError(f"change.regenerate: known here are {', '.join(known)}.")
-            return plan_regeneration(outputs, dataset, **{**known, **fields}, **given)
-        case "expand":
-            expand = parsed_plan(ExpansionPlan, fields, "change.expand.")
-            return plan_extension(outputs, dataset, expand=expand, **given)
-        case "rewrite":
-            rewrite = parsed_plan(RewritePlan, fields, "change.rewrite.")
-            return plan_extension(outputs, dataset, rewrite=rewrite, **given)
-    raise RecipeError(f"change: {name!r} is none of `regenerate`, `expand`, `rewrite`.")
+    if name in plans:
+        plan = parsed_plan(plans[name], fields, f"change.{name}.")
+        return plan_extension(outputs, dataset, **{name: plan}, **given)
+    known = {"split": "", "keep": False}
+    if fields.keys() - known.keys():
+        raise RecipeError(f"change.regenerate: known here are {', '.join(known)}.")
+    return plan_regeneration(outputs, dataset, **{**known, **fields}, **given)
 
 
 def plan_regeneration(
@@ -230,12 +220,14 @@ def plan_regeneration(
     _check(found, outputs, split)
     if keep:
         return _growth(outputs, found, Split(split), recipe, seed)
-    made = _maker(found, split)
+    made = _makers(_runs(found, split))[-1]
     base = recipe or _published(made, found)
     if recipe is None and base.worlds and base.worlds.rows:
         # What the split had: the recipe's rows are those of all splits.
-        rows = max(1, _played(found, split))
-        base = base.model_copy(update={"worlds": base.worlds.model_copy(update={"rows": rows})})
+        rows = (row for row in found.rows("samples", split) if not is_expanded(found, row))
+        drawn = sum(1 for row in rows if found.parsed(row, "dialogue")["query"].get("setting"))
+        worlds = base.worlds.model_copy(update={"rows": max(1, drawn)})
+        base = base.model_copy(update={"worlds": worlds})
     return _planned(base, found, Split(split), made["seed"] + 1 if seed is None else seed)
 
 
@@ -250,15 +242,9 @@ def plan_growth(outputs: Path, recipe: Recipe, split: str = "train") -> Recipe:
     """
     if split not in set(Split):
         raise NothingFound(f"There is no split {split!r}. There are: {', '.join(Split)}.")
-    folder = outputs / "datasets" / recipe.name
-    if found := latest(folder):
+    if found := latest(outputs / "datasets" / recipe.name):
         _check(found, outputs, split)
         return _growth(outputs, found, Split(split), recipe, None)
-    if older := sorted(folder.glob("v*/manifest.json")):
-        raise StoreError(
-            f"{older[-1].parent}: was made by an older toolloom, which had other numbers for "
-            "versions. Publish its run again, or grow a dataset of another `name`."
-        )
     whole = recipe.model_copy(update={"regenerate": None, "extend": None})
     return _fruitful(outputs, lambda seed: whole.model_copy(update={"seed": seed}), whole.seed)
 
@@ -268,14 +254,13 @@ def _growth(
 ) -> Recipe:
     """The plan that keeps a split and draws more queries for it. Raises RecipeError for a seed
     that its queries were drawn with."""
-    base = recipe or _published(_maker(version, split), version)
     runs = _runs(version, split)
+    made = _makers(runs)
+    base = recipe or _published(made[-1], version)
     if seed is None:
         first = 1 + max(run["seed"] for run in runs)
-        return _fruitful(
-            outputs, lambda number: _planned(base, version, split, number, keep=True), first
-        )
-    drawn = [run["seed"] for run in runs if not run["recipe"].get("extend")]
+        return _fruitful(outputs, lambda n: _planned(base, version, split, n, keep=True), first)
+    drawn = [run["seed"] for run in made]
     if seed in drawn:
         raise RecipeError(
             f"seed {seed}: queries of {split} in {version.label} were drawn with it already, and "
@@ -290,22 +275,11 @@ def _fruitful(outputs: Path, plan: Callable[[int], Recipe], first: int) -> Recip
     return next(p for p in plans if not came_to_nothing(RunFolder(outputs / "runs" / p.run_id)))
 
 
-def _played(version: Version, split: str) -> int:
-    """How many of its rows were drawn in worlds, with those that were rejected."""
-    samples = (
-        version.parsed(row, "dialogue")["query"]
-        for row in version.rows("samples", split)
-        if not is_expanded(version, row)
-    )
-    rejected = (need_of(version.parsed(row, "record")) for row in version.rows("rejected", split))
-    return sum(1 for query in chain(samples, rejected) if query.get("setting"))
-
-
 def _planned(
     base: Recipe, version: Version, split: Split, seed: int, *, keep: bool = False
 ) -> Recipe:
     """A recipe, made to fit the version whose split it is for."""
-    plan, content = _plan_of_splits(version), version.manifest["content"]
+    plan, content = SplitPlan.model_validate(version.told("plan")), version.told("content")
     expand = base.expand if base.expand and split in base.expand.splits else None
     if expand:  # the split's part of the rows
         whole = sum(map(plan.weight, expand.splits))
@@ -328,56 +302,42 @@ def _planned(
     return base.model_copy(update=changes)
 
 
-def _plan_of_splits(version: Version) -> SplitPlan:
-    try:
-        return SplitPlan.model_validate(version.told("plan"))
-    except ValidationError as error:
-        raise _damaged(version, "its plan of splits") from error
-
-
 def _published(run: JsonObject, version: Version) -> Recipe:
     """The recipe that a manifest tells of a run."""
     return parse_recipe(run["recipe"], f"{version.path / 'manifest.json'}: the recipe")
 
 
-def _runs(version: Version, split: str) -> list[JsonObject]:
-    """What the manifest tells of the runs that a split has rows of. Raises StoreError."""
+def _runs(version: Version, split: str | None = None) -> list[JsonObject]:
+    """What the manifest tells of its runs, or of those that a split has rows of. Raises
+    StoreError."""
     try:
-        names = version.told("splits")[split]["runs"]
-        runs: list[JsonObject] = [version.told("runs")[name] for name in names]
-        sound = all(isinstance(r["seed"], int) and isinstance(r["recipe"], dict) for r in runs)
+        runs: Mapping[str, JsonObject] = version.told("runs")
+        names = version.told("splits")[split]["runs"] if split else runs
+        found = [runs[name] for name in names]
+        sound = all(isinstance(r["seed"], int) and isinstance(r["recipe"], dict) for r in found)
     except (LookupError, TypeError):
         sound = False
-    if not sound or not runs:
-        raise _damaged(version, f"the runs of {split}")
-    return runs
+    if not sound or not found:
+        where = version.path / "manifest.json"
+        what = f"the runs of {split}" if split else "its runs"
+        raise StoreError(f"{where}: is damaged (it does not tell {what}).")
+    return found
 
 
-def _damaged(version: Version, what: str) -> StoreError:
-    where = version.path / "manifest.json"
-    return StoreError(f"{where}: is damaged (it does not tell {what}).")
-
-
-def _maker(version: Version, split: str) -> JsonObject:
-    """What the manifest tells of the run that made a split, and did not just add to it.
-
-    The last one of a split that was grown. A dataset that began with nothing was added to by all
-    its runs.
-    """
-    runs = _runs(version, split)
-    made = [run for run in runs if not run["recipe"].get("extend")]
-    return (made or runs)[-1]
+def _makers(runs: list[JsonObject]) -> list[JsonObject]:
+    """Those that made a split, and did not just add to it; a dataset that began with nothing was
+    added to by all its runs."""
+    return [run for run in runs if not run["recipe"].get("extend")] or runs
 
 
 def _check(version: Version, outputs: Path, split: str) -> None:
-    if not isinstance(version.told("splits"), dict):
-        raise _damaged(version, "its splits")
     splits = [name for name in version.told("splits") if name in set(Split)]
     if split not in splits:
         advice = f"There are: {', '.join(splits)}."
         if split in set(Split):
-            advice += " Its run drew no queries for it: run the recipe with more of them, or with "
-            advice += "APIs of more tools and categories."
+            advice += (
+                " Run the recipe with more queries, or with APIs of more tools and categories."
+            )
         raise NothingFound(f"{version.label} has no split {split!r}. {advice}")
     check_home(version, outputs)
 
@@ -441,22 +401,18 @@ def plan_extension(
         again = {} if seed is None else {"seed": seed}
         return (recipe or begun).model_copy(update={**changes, **again})
     check_home(found, outputs)
-    if not isinstance(runs := found.told("runs"), dict) or not runs:
-        raise _damaged(found, "its runs")
-    base = recipe or _published(next(iter(runs.values())), found)
+    runs = _runs(found)
+    base = recipe or _published(runs[0], found)
     kind = "expand" if expand else "rewrite"
-    added = [
-        run["seed"]
-        for run in runs.values()
-        if run["recipe"].get("extend") and run["recipe"].get(kind)
-    ]
+    told = ((run["seed"], run["recipe"]) for run in runs)
+    added = [drawn for drawn, had in told if had.get("extend") and had.get(kind)]
     first = 1 + max(added) if added else base.seed
     changes = {
         **wanted,
         "name": found.name,
         "seed": first if seed is None else seed,
-        "splits": _plan_of_splits(found),
-        "extend": Extension(version=found.label, content=found.manifest["content"]),
+        "splits": SplitPlan.model_validate(found.told("plan")),
+        "extend": Extension(version=found.label, content=found.told("content")),
     }
     return base.model_copy(update=changes)
 

@@ -218,10 +218,6 @@ async def test_what_cannot_be_grown_is_named(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(StoreError, match="cannot be read"):
         plan_growth(tmp_path, recipe())
-    first.path.rename(first.path.with_name("v1"))
-    (first.path.with_name("v1") / "manifest.json").write_text("{}")
-    with pytest.raises(StoreError, match="older toolloom, which had other numbers"):
-        plan_growth(tmp_path, recipe())
 
 
 async def test_what_fell_without_a_split_is_added_to(tmp_path: Path) -> None:
