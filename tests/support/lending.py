@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
+import yaml
 
 from support import toys
 from toolloom.agents import query
 from toolloom.agents.ask import Job
 from toolloom.llm import Gateway
 from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.worlds.library import apis_of, world_of
 from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
 from toolloom.pipeline.worlds.sampler import draw_world_needs
@@ -29,6 +34,16 @@ from toolloom.schemas import (
 LIBRARY = Path(__file__).with_name("library.yaml")
 NOBODY = Endpoint(base_url="none", model="none")
 ONLY_CALL = {"abilities": {"call": 1}}
+
+
+def raw_library() -> Any:
+    """What its file says."""
+    return yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
+
+
+def machine_of(raw: Any) -> Machine:
+    """The machine of a world that must be without a mistake."""
+    return Machine(json.loads(json.dumps(read_world(raw, lambda *fault: pytest.fail(str(fault))))))
 
 
 def world(*names: str, **changes: Any) -> World:

@@ -36,7 +36,7 @@ SCRIPTS = """
     - assistant: "I can't see that: I only know the library."
 """
 SPLITS = {"train": 1, "validation": 0, "test_instruction": 0, "test_tool": 0, "test_category": 0}
-ROWS = 12
+ROWS = 6
 
 
 @pytest.fixture(scope="module")

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support import lending
 
 from toolloom.pipeline.checks.world.interpreter import Machine
-from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.worlds import scripts as reader
 from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.scripts import WorldScript, as_text, proofs, read_scripts
 from toolloom.pipeline.worlds.soundness import examine, score
 from toolloom.schemas import parse_recipe
 
-LIBRARY = Path(__file__).parents[2] / "support" / "library.yaml"
+ROOT = Path(__file__).parents[3]
 RENEWAL = """
 - name: renewal
   voice: terse
@@ -52,8 +51,7 @@ RENEWAL = """
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    raw = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
-    return Machine(json.loads(json.dumps(read_world(raw, lambda *fault: pytest.fail(str(fault))))))
+    return lending.machine_of(lending.raw_library())
 
 
 def read(text: str, machine: Machine) -> tuple[list[WorldScript], list[str]]:
@@ -121,15 +119,14 @@ def test_what_is_no_script_is_told(machine: Machine, raw: str) -> None:
 
 def test_the_examples_of_the_page_are_read_and_hold() -> None:
     """docs/worlds.md: its world is sound, its scripts play in the shop, its recipe is one."""
-    page = (LIBRARY.parents[2] / "docs" / "worlds.md").read_text()
+    page = (ROOT / "docs" / "worlds.md").read_text()
     till, script, recipe = (
         yaml.load(part.split("```")[0], yaml.BaseLoader) for part in page.split("```yaml")[1:]
     )
     assert parse_recipe(recipe, "docs/worlds.md").model.absent
-    read_till = read_world(till, lambda *fault: pytest.fail(str(fault)))
-    small = Machine(json.loads(json.dumps(read_till)))
+    small = lending.machine_of(till)
     assert not examine(small).findings
     assert score(small.world).share >= 0.9
-    shop = Machine(load_world(LIBRARY.parents[2] / "recipes" / "worlds" / "shop.yaml"))
+    shop = Machine(load_world(ROOT / "recipes" / "worlds" / "shop.yaml"))
     (known,) = read_scripts(script, shop, lambda *fault: pytest.fail(str(fault)))
     assert proofs([known], shop, 1, 1)[0]

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import yaml
+from support import lending
 
 from toolloom.pipeline.checks.world.interpreter import Machine, State
-from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.states import draw_now, draw_state
-
-LIBRARY = Path(__file__).parents[2] / "support" / "library.yaml"
 
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    raw = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
+    raw = lending.raw_library()
     raw["entities"]["loans"] |= {"rising": "since", "likely": ["renewals <= 1"]}
     raw["entities"]["loans"]["rows"] = "1..3 per member_id"
-    world = read_world(raw, lambda *fault: pytest.fail(str(fault)))
-    return Machine(json.loads(json.dumps(world)))
+    return lending.machine_of(raw)
 
 
 def states(machine: Machine, count: int = 12) -> Iterator[tuple[State, str]]:
@@ -49,9 +43,9 @@ def test_what_is_likely_holds_of_drawn_rows(machine: Machine) -> None:
 
 def test_a_written_row_may_be_unlikely() -> None:
     """What is likely binds what is drawn; a row that says otherwise itself is there all the same."""
-    raw = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
+    raw = lending.raw_library()
     raw["entities"]["members"] |= {"likely": ["fines = 0"], "data": [{"fines": "12"}], "rows": "4"}
-    machine = Machine(read_world(raw, lambda *fault: pytest.fail(str(fault))))
+    machine = lending.machine_of(raw)
     for state, _ in states(machine, 3):
         fines = [row["fines"] for row in state["tables"]["members"].values()]
         assert fines == [12, 0, 0, 0]

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from support import lending
 
 from toolloom.pipeline.checks.world.interpreter import Machine, State, state_of
 from toolloom.pipeline.checks.world.reading import Place, read_world
 
-LIBRARY = Path(__file__).parents[3] / "support" / "library.yaml"
 NOW = "2026-01-20T10:00"
 
 
 @pytest.fixture(scope="session")
 def library() -> Machine:
-    return Machine(json.loads(json.dumps(read_raw(raw_library()))))
-
-
-def raw_library() -> Any:
-    return yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
-
-
-def read_raw(raw: Any) -> dict[str, Any]:
-    """A world that must be without a mistake."""
-    faults: list[tuple[Place, str]] = []
-    world = read_world(raw, lambda place, text: faults.append((place, text)))
-    assert not faults
-    return world
+    return lending.machine_of(lending.raw_library())
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import copy
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support import lending
 
 from toolloom.pipeline.checks.world import interpreter
 from toolloom.pipeline.checks.world.interpreter import (
@@ -29,9 +29,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     shifted,
     state_of,
 )
-from toolloom.pipeline.checks.world.reading import read_world
 
-LIBRARY = Path(__file__).parents[3] / "support" / "library.yaml"
 TERMS = Path(__file__).with_name("terms.yaml")
 NOW = "2026-01-20T10:00"
 X = ["var", "x"]
@@ -82,10 +80,10 @@ def test_an_absent_argument_filters_nothing(library: Machine, shelf: State) -> N
 
 def altered(operation: str, **parts: Any) -> Machine:
     """The library with other parts of an operation."""
-    world = yaml.load(LIBRARY.read_text(), yaml.BaseLoader)
+    world = lending.raw_library()
     del world["promises"]
     world["operations"][operation] |= parts
-    return Machine(read_world(world, lambda *fault: pytest.fail(str(fault))))
+    return lending.machine_of(world)
 
 
 @pytest.mark.parametrize(("args", "error"), [({}, "row"), ({"book_id": "BOO-2"}, "key")])
@@ -241,8 +239,8 @@ def test_values_fit_their_type_up_to_its_bounds(kind: Any, value: Any, says: str
 
 @pytest.fixture(scope="module")
 def boxes() -> Machine:
-    raw = yaml.load((LIBRARY.parent / "boxes.yaml").read_text(), yaml.BaseLoader)
-    return Machine(json.loads(json.dumps(read_world(raw, lambda *fault: pytest.fail(str(fault))))))
+    text = lending.LIBRARY.with_name("boxes.yaml").read_text()
+    return lending.machine_of(yaml.load(text, yaml.BaseLoader))
 
 
 @pytest.fixture(scope="module")
