@@ -89,7 +89,7 @@ def recipe(tmp_path: Path, calls: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     fields = {
         "name": "real",
         "apis": {"sources": sources},
-        "queries": {"count": 16, "distractors": 2, "scenarios": {"single": 1}},
+        "queries": {"count": 10, "distractors": 2, "scenarios": {"single": 1}},
         "tester": {"votes": 1},
         "shard_size": 4,
     }

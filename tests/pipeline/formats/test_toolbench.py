@@ -160,11 +160,16 @@ def test_trees_that_solve_nothing_are_rejected(tmp_path: Path, row: Any, reason:
 
 
 def test_a_query_is_solved_once(tmp_path: Path) -> None:
-    """Several trees of one query would give the same instructions; their ids stay apart."""
-    found = drawn(tmp_path, TREE, TREE, TREE, [INSTRUCTION])
-    assert isinstance(found[0], Seed)
-    assert [r.reason for r in found[1:]] == [Reason.EXACT_DUPLICATE] * 2
-    assert len({r.id for r in found}) == 3
+    """Several trees of one query would give the same instructions; ids stay apart, and come of the
+    query's words, not of its place. The row may name its licence; each file is read once."""
+    found = drawn(tmp_path, TREE, TREE, [INSTRUCTION])
+    assert isinstance(found[0], Seed) and found[1].reason is Reason.EXACT_DUPLICATE
+    assert found[0].id != found[1].id
+    (tmp_path / "more").mkdir()
+    (seed,) = drawn(tmp_path / "more", [INSTRUCTION], changed(TREE, license="Apache-2.0"))
+    assert (seed.id, seed.licence) == (found[0].id, "Apache-2.0")
+    twice = [str(tmp_path / "more"), str(tmp_path / "more" / "1.json")]
+    assert len(list(tree_seeds(twice, SEEN, "rewritten"))) == 1
 
 
 def test_seeds_stay_out_of_splits_their_apis_are_kept_from(tmp_path: Path) -> None:
@@ -193,17 +198,6 @@ def test_files_without_trees_and_queries_are_told_at_once(tmp_path: Path) -> Non
             check_seeds([str(unreadable)])
     with pytest.raises(RecipeError, match="does not exist"):
         check_seeds([str(tmp_path / "nowhere")])
-
-
-def test_changed_trees_have_names_of_their_own(tmp_path: Path) -> None:
-    """A seed's id comes of the query's words, not of its place; the row may name its licence."""
-    one = drawn(tmp_path, TREE, [INSTRUCTION])[0].id
-    (tmp_path / "more").mkdir()
-    other = changed(TREE, win=False, license="Apache-2.0")
-    (seed,) = drawn(tmp_path / "more", [INSTRUCTION], other)
-    assert (seed.id, seed.licence) == (one, "Apache-2.0")
-    twice = [str(tmp_path / "more"), str(tmp_path / "more" / "1.json")]
-    assert len(list(tree_seeds(twice, SEEN, "rewritten"))) == 1  # each file is read once
 
 
 def test_files_that_cannot_be_read_are_rejected_and_others_are_good(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from toolloom.pipeline.apis.execution.mcp import (
     LARGEST,
     McpSession,
     connect,
-    kept_open,
     read_tools,
 )
 from toolloom.pipeline.apis.execution.results import Result
@@ -124,7 +121,6 @@ async def test_a_server_that_cannot_be_used_is_an_error_that_says_why(
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        ("true", "ended before it began"),
         ("cat", "cannot be used"),
         ("yes", "did not begin within 1 seconds"),
         ("head -c 200000000 /dev/zero", "did not begin|ended before"),
@@ -201,27 +197,3 @@ def test_a_recipe_names_a_server() -> None:
     assert ExecutionSource(ApiSource(mcp="/opt/tools/clock --key hush")).reference == "clock"
     address = ExecutionSource(ApiSource(mcp="https://ada:pw@clock.example:8443/mcp?key=hush"))
     assert (address.name, address.reference) == ("clock.example", "https://clock.example:8443/mcp")
-
-
-@asynccontextmanager
-async def owned(events: list[str], wait: float = 0) -> AsyncIterator[asyncio.Task[None] | None]:
-    """A context that must be left by the task that entered it."""
-    await asyncio.sleep(wait)
-    task = asyncio.current_task()
-    try:
-        yield task
-    finally:
-        events.append("left" if asyncio.current_task() is task else "left by another")
-
-
-async def test_any_task_may_leave() -> None:
-    """The context is left by its own task, whoever lets it go, and also if what is done in it
-    fails."""
-    events: list[str] = []
-    held = kept_open(lambda: owned(events), 1)
-    assert await held.__aenter__() is not asyncio.current_task()
-    await asyncio.create_task(held.__aexit__(None, None, None))  # type: ignore[arg-type]
-    with pytest.raises(KeyError):
-        async with kept_open(lambda: owned(events), 1):
-            raise KeyError("body")
-    assert events == ["left", "left"]
