@@ -16,15 +16,15 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import uuid4
 
 from toolloom.llm.cache import lose
-from toolloom.llm.client import NOTHING, ONE_REQUEST, Client, Shared
+from toolloom.llm.client import NOTHING, ONE_REQUEST, Absent, Client, Shared
 from toolloom.llm.limits import Try
 from toolloom.llm.messages import IN_BATCH, WORK, Garbled, Reply, Trouble, Work, decode, fault, note
 from toolloom.schemas import EndpointError, JsonObject, RequestRefused, Usage
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     import openai
     from openai.types import Batch
 
-T = TypeVar("T")
+Failed: TypeAlias = dict[str, tuple[Exception, Usage]]
+"""What is wrong with requests, by their keys, and what each may have used."""
 
 URL: Final = "/v1/chat/completions"
 GATHERED, UPLOADED, OPEN = "gathered", "uploaded", "open"
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
-ABSENT = frozenset({404, 405, 410, 501})
 FULL = "token_limit_exceeded"
 LABEL = "toolloom"  # of the metadata that holds a batch's own name
 MOST_LINES, MOST_BYTES = 50_000, 200_000_000
@@ -60,37 +60,24 @@ class NoBatches(Exception):
     """The endpoint has no Batch API."""
 
 
-class Absent(Exception):
-    """The endpoint has no such file or batch, or no such address at all."""
-
-
-class Gone(Trouble):
-    """Nothing is told of a request: it may have been answered."""
-
-
-class NotTaken(EndpointError):
-    """The endpoint makes no batch of the file."""
-
-
 @dataclass
 class BatchRequest:
     """A request that somebody waits for, with its line in a batch's file."""
 
     line: bytes
-    formatted: bool
     last: Try
     answer: asyncio.Future[Reply] = field(default_factory=asyncio.Future)
 
 
-@dataclass(frozen=True)
+@dataclass
 class BatchRow:
-    """A batch as it was last written down, with the requests in it by their keys."""
+    """A batch as it is written down, with the requests in it by their keys."""
 
     name: str
-    state: str
-    remote: str
-    at: float  # of the state, in Unix time
-    tries: Mapping[str, Try]
+    tries: dict[str, Try]
+    state: str = GATHERED
+    remote: str = ""
+    at: float = field(default_factory=time.time)  # of the state
 
 
 class Batcher:
@@ -107,9 +94,11 @@ class Batcher:
         """`commit(key, raw, try)` keeps a success and reads it; it raises Garbled if it is none."""
         self._client, self._gateway, self._commit = client, gateway, commit
         self._cache, self._budget = gateway.cache, gateway.budget
+        self._at = client.caller.address, client.caller.model
         self._tries, self._pace = tries, pace
         self._items: dict[str, BatchRequest] = {}  # all that is waited for
         self._gathered: dict[str, BatchRequest] = {}  # on the way into a batch
+        self._size = 0  # of their lines
         self._sent: dict[str, Try] = {}  # all that is in a batch
         self._reserved: dict[str, Usage] = {}
         self._batches: dict[str, asyncio.Task[None]] = {}
@@ -143,18 +132,20 @@ class Batcher:
             if self._none:
                 raise self._none
             for row in () if self._taken_up else await self._rows():
-                self._start(row, None)
+                self._start(row)
             self._taken_up = True
         if key not in self._sent and (raw := await self._cache.read(key)) is not None:
             return decode(raw, cached=True)  # such a batch had it
         request = {"custom_id": key, "method": "POST", "url": URL, "body": body}
         line, last = json.dumps(request).encode() + b"\n", self._sent.get(key, first)
-        item = self._items[key] = BatchRequest(line, "response_format" in body, last)
-        answers = self._answers
+        item, answers = BatchRequest(line, last), self._answers
+        self._items[key] = item
         try:
             while True:
                 if key not in self._sent:
-                    await self._join(key, item)
+                    await self._budget.reserve(item.last.most)
+                    self._reserved[key] = item.last.most
+                    self._join(key, item)
                 try:
                     return await item.answer
                 except Trouble as error:
@@ -167,13 +158,12 @@ class Batcher:
         finally:
             del self._items[key]
 
-    async def _join(self, key: str, item: BatchRequest) -> None:
-        """Let a request join the next batch, as soon as the budget has room for a try."""
-        await self._budget.reserve(item.last.most)
-        self._reserved[key] = item.last.most
-        if sum(len(one.line) for one in self._gathered.values()) + len(item.line) > MOST_BYTES:
+    def _join(self, key: str, item: BatchRequest) -> None:
+        """Let a request join the next batch, which leaves once it is full or no other comes."""
+        if self._size + len(item.line) > MOST_BYTES:
             self._leave()
         self._gathered[key] = item
+        self._size += len(item.line)
         if self._timer:
             self._timer.cancel()
         if len(self._gathered) >= self._most:
@@ -183,58 +173,56 @@ class Batcher:
             self._timer = loop.call_later(self._pace.gather, self._leave)
 
     def _leave(self) -> None:
-        items, self._gathered = self._gathered, {}
+        items, self._gathered, self._size = self._gathered, {}, 0
         if items:
-            tries = {key: item.last for key, item in items.items()}
-            row = BatchRow(uuid4().hex, GATHERED, "", time.time(), tries)
-            self._start(row, [item.line for item in items.values()])
+            row = BatchRow(uuid4().hex, {key: item.last for key, item in items.items()})
+            self._start(row, b"".join(item.line for item in items.values()))
 
-    def _start(self, row: BatchRow, lines: list[bytes] | None) -> None:
-        """Send a batch of lines, or go on with one that another process began."""
+    def _start(self, row: BatchRow, content: bytes = b"") -> None:
+        """Send a batch's file, or go on with one that another process began."""
         if row.name in self._batches:
             return
         for key, one in row.tries.items():
-            if lines is None and row.state != GATHERED and one.run == self._gateway.run:
+            if row.state != GATHERED and one.run == self._gateway.run:
                 self._budget.resume()  # it is in what the run has spent
                 self._reserved[key] = one.most
         self._sent.update(row.tries)
-        self._batches[row.name] = asyncio.create_task(self._see_to(row, lines))
+        self._batches[row.name] = asyncio.create_task(self._see_to(row, content))
 
-    async def _see_to(self, row: BatchRow, lines: list[bytes] | None) -> None:
+    async def _see_to(self, row: BatchRow, content: bytes) -> None:
         """A batch from the first to the last: file, batch, waiting, answers. What goes wrong is
         told to those who wait for it."""
         WORK.set(Work(run=WORK.get().run))  # a batch is nobody's alone
-        failed: dict[str, Exception] = {}
+        # What another process did not come to send costs nothing.
+        failed: Failed = dict.fromkeys(row.tries, (Trouble("not sent", 429), NOTHING))
         try:
-            found = await (self._find(row) if lines is None else self._make(row, lines))
-            if found is None:  # it came to nothing, and costs nothing
-                failed = dict.fromkeys(row.tries, Trouble("not sent", 429))
-            else:
-                failed = await self._results(row, await self._ended(found))
+            await (self._make(row, content) if content else self._find(row))
+            if row.state == OPEN:
+                failed = await self._results(row, await self._ended(row))
         except Absent as error:
-            note(logging.WARNING, "batch", f"A batch is gone ({error}).", batch=row.remote)
-            failed = dict.fromkeys(row.tries, Gone("the batch is gone", "timeout"))
-        except (NoBatches, NotTaken) as error:
-            if isinstance(error, NoBatches) and not self._none:
-                note(logging.WARNING, "no_batches", f"{error}: requests are sent one by one.")
-                self._none = error
-            failed = dict.fromkeys(row.tries, error)
+            if row.state == OPEN:
+                note(logging.WARNING, "batch", f"A batch is gone ({error}).", batch=row.remote)
+                gone = Trouble("the batch is gone", "timeout")  # and perhaps paid for
+                failed = {key: (gone, one.most) for key, one in row.tries.items()}
+            else:
+                none = NoBatches(f"{self._at[0]} has no Batch API ({error})")
+                if not self._none:
+                    note(logging.WARNING, "no_batches", f"{none}: requests are sent one by one.")
+                self._none, failed = none, dict.fromkeys(row.tries, (none, NOTHING))
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
-            self._taken_up = False  # who asks again shall find the batch
-            for key in row.tries:
-                self._settle(key, NOTHING, error)
-            return
+            if row.state == OPEN or not isinstance(error, RequestRefused):
+                self._taken_up = False  # who asks again shall find the batch
+                for key in row.tries:
+                    self._settle(key, NOTHING, error)
+                return
+            refused = EndpointError(f"No batch can be made: {error}")  # it rejects no request
+            failed = dict.fromkeys(row.tries, (refused, NOTHING))
         finally:
             del self._batches[row.name]
             self._open.discard(row.name)
-        used: dict[str, Usage] = {}
-        for key, wrong in failed.items():
-            unclear = isinstance(wrong, Gone | Garbled)  # and perhaps paid for
-            sent = isinstance(wrong, Trouble | RequestRefused) and getattr(wrong, "kind", 0) != 429
-            used[key] = row.tries[key].most if unclear else ONE_REQUEST if sent else NOTHING
-        await self._forget(row, used)
-        for key, wrong in failed.items():
-            self._settle(key, used[key], wrong)
+        await self._forget(row, failed)
+        for key, (wrong, used) in failed.items():
+            self._settle(key, used, wrong)
 
     def _settle(self, key: str, used: Usage, came: Reply | Exception) -> None:
         """Book a try, and hand out what came of it to who waits for it by now."""
@@ -247,14 +235,13 @@ class Batcher:
             else:
                 item.answer.set_result(came)
 
-    async def _make(self, row: BatchRow, lines: Iterable[bytes]) -> BatchRow:
+    async def _make(self, row: BatchRow, content: bytes) -> None:
         """Upload a file and make a batch of it, once, also if the endpoint's answer is lost."""
         tried = False
 
         async def upload(sdk: openai.AsyncOpenAI) -> str:
-            file.seek(0)
-            content = (f"toolloom-{row.name}.jsonl", file, "application/jsonl")
-            return (await sdk.files.create(file=content, purpose="batch")).id
+            file = (f"toolloom-{row.name}.jsonl", content, "application/jsonl")
+            return (await sdk.files.create(file=file, purpose="batch")).id
 
         async def create(sdk: openai.AsyncOpenAI) -> str:
             nonlocal tried
@@ -269,148 +256,119 @@ class Batcher:
             )
             return made.id
 
-        try:
-            await self._write(row)
-            with TemporaryFile() as file:
-                file.writelines(lines)
-                remote = await self._call(upload, TRANSFER_SECONDS)
-            row = replace(row, state=UPLOADED, remote=remote, at=time.time())
-            await self._write(row)
-            return replace(row, state=OPEN, remote=await self._call(create))
-        except Absent as error:
-            raise NoBatches(f"{self._client.caller.address} has no Batch API ({error})") from error
-        except RequestRefused as error:  # of all its requests: that rejects none of them
-            raise NotTaken(f"No batch can be made: {error}") from error
+        await self._write(row)
+        row.remote = await self._client.call(upload, TRANSFER_SECONDS)
+        row.state, row.at = UPLOADED, time.time()
+        await self._write(row)
+        row.remote, row.state = await self._client.call(create), OPEN
 
-    async def _find(self, row: BatchRow) -> BatchRow | None:
-        """The batch that another process began; None if that came to nothing."""
+    async def _find(self, row: BatchRow) -> None:
+        """Look for the batch of a file that another process uploaded, which may just be made."""
         while row.state == UPLOADED:
-            if remote := await self._call(partial(_listed, name=row.name)):
-                row = replace(row, state=OPEN, remote=remote)
+            if remote := await self._client.call(partial(_listed, name=row.name)):
+                row.state, row.remote = OPEN, remote
             elif time.time() > row.at + self._pace.settle:
-                return None
+                return
             else:
                 await asyncio.sleep(self._pace.first_poll)
-        if row.state == GATHERED:
-            return None
-        note(logging.INFO, "batch", f"Going on with batch {row.remote}", batch=row.remote)
-        return row
+        if row.state == OPEN:
+            note(logging.INFO, "batch", f"Going on with batch {row.remote}", batch=row.remote)
 
     async def _ended(self, row: BatchRow) -> Batch:
         """Look at a batch until it has ended."""
         await self._write(row)
         self._open.add(row.name)
-        state, wait, total = "", self._pace.first_poll, len(row.tries)
+        state, wait = "", self._pace.first_poll
         while True:
-            batch = await self._call(lambda sdk: sdk.batches.retrieve(row.remote))
+            batch = await self._client.call(lambda sdk: sdk.batches.retrieve(row.remote))
             if batch.status.lower() != state:
                 state, counts = batch.status.lower(), batch.request_counts
-                done, failed = (counts.completed, counts.failed) if counts else (0, 0)
-                words = f"Batch {batch.id}: {state}, {done} of {total} answered, {failed} failed"
-                facts = {"state": state, "total": total, "completed": done, "failed": failed}
-                note(logging.INFO, "batch", words, batch=batch.id, **facts)
+                done = counts.completed if counts else 0
+                words = f"Batch {batch.id}: {state}, {done} of {len(row.tries)} answered"
+                note(logging.INFO, "batch", words, batch=batch.id, state=state, completed=done)
             if state in ENDED:
                 self._open.discard(row.name)
                 return batch
             await asyncio.sleep(wait)
             wait = min(wait * SLOWER, self._pace.longest_poll)
 
-    async def _results(self, row: BatchRow, batch: Batch) -> dict[str, Exception]:
-        """Commit all successes of a batch that has ended; what failed, and why."""
+    async def _results(self, row: BatchRow, batch: Batch) -> Failed:
+        """Commit all successes of a batch that has ended; what failed."""
         if batch.status.lower() == "failed":  # it was not begun at all
-            return dict.fromkeys(row.tries, await self._not_begun(row, batch))
-        missing = Gone(f"batch {batch.id} is {batch.status} without its answer", "timeout")
-        failed: dict[str, Exception] = dict.fromkeys(row.tries, missing)
+            return dict.fromkeys(row.tries, (await self._not_begun(batch), NOTHING))
+        missing = Trouble(f"batch {batch.id} is {batch.status} without its answer", "timeout")
+        failed: Failed = {key: (missing, one.most) for key, one in row.tries.items()}
         caller = self._client.caller
         for file in filter(None, (batch.output_file_id, batch.error_file_id)):
-            with TemporaryFile() as content:
-                download = partial(_download, file=file, into=content)
-                await self._call(download, TRANSFER_SECONDS)
+            with NamedTemporaryFile() as content:
+                download = partial(_download, file=file, into=content.name)
+                await self._client.call(download, TRANSFER_SECONDS)
                 for key, status, text in outcomes(content):
                     if key not in failed:
                         continue
                     if status is None:
-                        failed[key] = Trouble(caller.scrub(text), "timeout")
+                        failed[key] = Trouble(caller.scrub(text), "timeout"), ONE_REQUEST
                     elif not 200 <= status < 300:
-                        formatted = key in self._items and self._items[key].formatted
-                        failed[key] = fault(status, {}, text, caller, formatted)
+                        item = self._items.get(key)
+                        formatted = item is not None and b'"response_format"' in item.line
+                        failed[key] = fault(status, {}, text, caller, formatted), ONE_REQUEST
                     else:
                         try:
                             kept = await self._commit(key, caller.clean(text), row.tries[key])
                         except Garbled as error:
-                            failed[key] = error
+                            failed[key] = error, row.tries[key].most
                             continue
                         del failed[key]
                         self._answers += 1
                         self._settle(key, kept[1], kept[0])
         return failed
 
-    async def _not_begun(self, row: BatchRow, batch: Batch) -> Trouble:
-        """Why a batch waits for room, after a while. Raises NotTaken if it does not."""
+    async def _not_begun(self, batch: Batch) -> Exception:
+        """Why a batch was not begun. While others of ours fill the endpoint, it waits for room."""
         errors = (batch.errors.data if batch.errors else None) or []
         words = "; ".join(str(error.message or error.code) for error in errors)
         words = self._client.caller.scrub(words or "no reason given")
-        if not any(error.code == FULL for error in errors):
-            raise NotTaken(
-                f"{self._client.caller.address} does not take the batch {batch.id}: {words}. What "
-                "was answered is kept: run the same command again to go on, or set `mode: direct`."
-            )
-        note(logging.INFO, "batch", f"Waiting for room: {words}", batch=batch.id)
-        # Unless others of ours are in there, even this one is too large. Those that wait for room
-        # as well are not: two halves would else keep each other from becoming smaller.
-        alone = not self._open
-        await asyncio.sleep(self._pace.longest_poll)
-        if alone:
-            self._most = max(1, len(row.tries) // 2)
-        return Trouble(words, "timeout" if alone and len(row.tries) == 1 else 429)
-
-    async def _call(
-        self, act: Callable[[openai.AsyncOpenAI], Awaitable[T]], seconds: float = 0.0
-    ) -> T:
-        import openai
-
-        async def once(sdk: openai.AsyncOpenAI) -> T:
-            try:
-                return await act(sdk)
-            except openai.APIStatusError as error:
-                if error.status_code not in ABSENT:
-                    raise
-                words = f"HTTP {error.status_code}"
-                raise Absent(words) from error
-
-        return await self._client.call(once, seconds)
+        full = any(error.code == FULL for error in errors)
+        if full and self._open:
+            note(logging.INFO, "batch", f"Waiting for room: {words}", batch=batch.id)
+            await asyncio.sleep(self._pace.longest_poll)
+            return Trouble(words, 429)
+        advice = "a smaller `concurrency`" if full else "`mode: direct`"
+        return EndpointError(
+            f"{self._at[0]} does not take the batch {batch.id}: {words}. What was answered is "
+            f"kept: run the same command again to go on, or set {advice}."
+        )
 
     async def _rows(self) -> list[BatchRow]:
         """All batches that were not settled, with what was not answered."""
-        address, model = self._client.caller.address, self._client.caller.model
-        asked = "SELECT id, state, remote, at FROM batches WHERE endpoint = ? AND model = ?"
-        requests = (
-            "SELECT key, tries, run, sent, received, cost FROM batch_requests WHERE batch = ?"
-            " AND NOT EXISTS (SELECT 1 FROM responses WHERE responses.key = batch_requests.key)"
+        asked = (
+            "SELECT id, state, remote, at, key, tries, run, sent, received, cost FROM batches"
+            " LEFT JOIN batch_requests AS b ON batch = id AND NOT EXISTS"
+            " (SELECT 1 FROM responses WHERE responses.key = b.key)"
+            " WHERE endpoint = ? AND model = ?"
         )
 
         def read(connection: Any) -> list[BatchRow]:
-            rows = []
-            for name, state, remote, at in connection.execute(asked, (address, model)).fetchall():
-                tries = {}
-                for key, number, run, sent, received, cost in connection.execute(requests, (name,)):
+            rows: dict[str, BatchRow] = {}
+            for name, state, remote, at, key, *tried in connection.execute(asked, self._at):
+                row = rows.setdefault(name, BatchRow(name, {}, state, remote, at))
+                if key:
+                    number, run, sent, received, cost = tried
                     numbers = {"prompt_tokens": sent, "completion_tokens": received, "cost": cost}
-                    tries[key] = Try(number, run, Usage(requests=1, **numbers))
-                rows.append(BatchRow(name, state, remote, at, tries))
-            return rows
+                    row.tries[key] = Try(number, run, Usage(requests=1, **numbers))
+            return list(rows.values())
 
         return await self._cache.within(read)
 
     async def _write(self, row: BatchRow) -> None:
         """Write a batch down, or how far it has come."""
-        at = self._client.caller.address, self._client.caller.model
+        values = (row.name, *self._at, row.remote, row.state, row.at)
         requests = []
         for key, one in row.tries.items():
             most = one.most.prompt_tokens, one.most.completion_tokens, one.most.cost
             requests.append((key, row.name, one.run, one.number, *most))
 
         def write(connection: Any) -> None:
-            values = (row.name, *at, row.remote, row.state, row.at)
             connection.execute("INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?, ?, ?)", values)
             connection.executemany(
                 "INSERT OR REPLACE INTO batch_requests VALUES (?, ?, ?, ?, ?, ?, ?)", requests
@@ -418,15 +376,15 @@ class Batcher:
 
         await self._cache.within(write)
 
-    async def _forget(self, row: BatchRow, used: Mapping[str, Usage]) -> None:
+    async def _forget(self, row: BatchRow, failed: Failed) -> None:
         """A batch is settled, or never came to be. What its failed tries used is booked with it
         gone, so never twice."""
 
         def delete(connection: Any) -> None:
             connection.execute("DELETE FROM batch_requests WHERE batch = ?", (row.name,))
             gone = connection.execute("DELETE FROM batches WHERE id = ?", (row.name,)).rowcount
-            for key, lost in used.items() if gone else ():
-                lose(connection, row.tries[key].run, lost)
+            for key, (_, used) in failed.items() if gone else ():
+                lose(connection, row.tries[key].run, used)
 
         await self._cache.within(delete)
 
@@ -439,13 +397,9 @@ async def _listed(sdk: openai.AsyncOpenAI, name: str) -> str | None:
     return None
 
 
-async def _download(sdk: openai.AsyncOpenAI, file: str, into: IO[bytes]) -> None:
-    into.seek(0)
-    into.truncate()
+async def _download(sdk: openai.AsyncOpenAI, file: str, into: str) -> None:
     async with sdk.files.with_streaming_response.content(file) as response:
-        async for some in response.iter_bytes():
-            into.write(some)
-    into.seek(0)
+        await response.stream_to_file(into)
 
 
 def outcomes(lines: Iterable[bytes]) -> Iterator[tuple[str, int | None, str]]:
@@ -457,19 +411,17 @@ def outcomes(lines: Iterable[bytes]) -> Iterator[tuple[str, int | None, str]]:
     for content in lines:
         try:
             line = json.loads(content)
-            key, response = line["custom_id"], line.get("response")
+            key, response, error = str(line["custom_id"]), line.get("response"), line.get("error")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             continue
-        if not isinstance(key, str):
-            continue
-        if not isinstance(response, dict) or not isinstance(response.get("status_code"), int):
-            error = line.get("error")
+        status = response.get("status_code") if isinstance(response, dict) else None
+        if not isinstance(status, int):
             error = error if isinstance(error, dict) else {"message": error}
             words = [str(error[name]) for name in ("code", "message") if error.get(name)]
             yield key, None, ": ".join(words) or "no response"
             continue
         # Some servers write an error's `message` beside the status, without a body.
-        body, status = response.get("body", response), response["status_code"]
+        body = response.get("body", response)
         if 200 <= status < 300 and isinstance(body, dict):
             body = {**body, IN_BATCH: True}  # it has another price
         # With \u escapes, as lone surrogates in an answer fit into no database.

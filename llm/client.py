@@ -60,6 +60,11 @@ ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PRO
 """Headers that say who pays, by the variables from which the SDK takes them."""
 BESIDE_BATCHES = 32  # requests at once that cannot wait for a batch
 NOTHING, ONE_REQUEST = Usage(), Usage(requests=1)
+ABSENT = frozenset({404, 405, 410, 501})
+
+
+class Absent(Exception):
+    """The endpoint has no such file or batch, or no such address at all."""
 
 
 @dataclass
@@ -324,6 +329,8 @@ class Client:
             try:
                 return await act(self._sdk)
             except openai.APIStatusError as error:
+                if error.status_code in ABSENT:
+                    raise Absent(f"HTTP {error.status_code}") from error
                 raise self._refusal(error.response) from error
             except openai.APIError as error:
                 raise self._no_answer(error) from error

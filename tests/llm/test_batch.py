@@ -37,7 +37,7 @@ from toolloom.schemas import (
         (Batching(), 16, 0.05, 10, [10]),
         (Batching(), 4, 30, 8, [4, 4]),
         (Batching(expiring=1), 16, 0.05, 10, [10, 5]),
-        (Batching(room=4, seconds=0.02), 16, 0.05, 10, None),
+        (Batching(room=4, seconds=0.02), 4, 0.05, 10, None),
         (Batching(lost=3), 2, 0.05, 6, [2, 2, 2]),
     ],
     ids=[
@@ -195,7 +195,6 @@ def test_result_lines_are_read_as_servers_write_them():
         {"custom_id": "b", "response": None, "error": {"code": "batch_expired", "message": "late"}},
         {"custom_id": "c", "response": {"status_code": 500, "message": "broken"}, "error": None},
         {"response": {}},
-        {"custom_id": 3},
         [],
     ]
     told = [json.dumps(line).encode() for line in lines] + [b"", b"\xff", b'{"custom_id": "d"}']
