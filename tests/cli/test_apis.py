@@ -6,10 +6,12 @@ import asyncio
 import json
 import os
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
-from support.api_pools import HOSTILE, api, call, pool
+from support.api_pools import HOSTILE, api, pool
+from support.commands import call as toolloom
 from support.processes import TOOLLOOM
 from support.screen import shown
 from support.shelf import COMMAND
@@ -19,6 +21,8 @@ from toolloom.pipeline.apis.pool import open_pool
 from toolloom.pipeline.apis.sources import sections
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Source
+
+call = partial(toolloom, "apis")
 
 
 @pytest.fixture

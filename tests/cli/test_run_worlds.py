@@ -164,14 +164,6 @@ def test_all_stands_for_each_world_that_ships(home: Path) -> None:
     assert "\nlending " in planned.output and "\nlending " not in listed.output
 
 
-@pytest.mark.slow
-def test_all_worlds_that_ship_share_the_rows(home: Path) -> None:
-    """Dialogues of all worlds together, fewer than there are worlds."""
-    (home / "lent.yaml").write_text((RECIPE % "all").replace("{use", "{rows: 6, use"))
-    result = call("run", "--engine", "local", "lent.yaml")
-    assert result.exit_code == 0 and "6 dialogues accepted" in result.output, result.output
-
-
 def test_a_world_that_was_changed_since_is_said(home: Path) -> None:
     """The run keeps what it has, and goes on when the change is undone."""
     (home / "lent.yaml").write_text(RECIPE.replace("{use", "{rows: 2, use") % "library.yaml")

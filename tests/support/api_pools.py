@@ -1,13 +1,10 @@
-"""APIs of a harbour, and `toolloom apis`, called on pools of them."""
+"""APIs of a harbour, and pools of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner, Result
-
-from toolloom.cli import app
 from toolloom.pipeline.apis.pool import PoolFolder
 from toolloom.schemas import Api, Source
 
@@ -35,10 +32,6 @@ def api(name: str, **changes: Any) -> Api:
         "collections": ("coast",),
     }
     return Api(**{**fields, **changes})
-
-
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["apis", *arguments])
 
 
 def pool(name: str) -> PoolFolder:

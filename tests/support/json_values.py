@@ -1,7 +1,8 @@
-"""Strategies of JSON, for property tests."""
+"""Strategies of JSON, and the places of a document, for property tests."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import strategies as st
@@ -21,3 +22,11 @@ def json_values(
         lambda inner: st.lists(inner, max_size=size) | st.dictionaries(keys, inner, max_size=size),
         max_leaves=most,
     )
+
+
+def places(part: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place of a document: what holds it, and its key there."""
+    for key, value in list(part.items() if isinstance(part, dict) else enumerate(part)):
+        yield part, key
+        if isinstance(value, dict | list):
+            yield from places(value)

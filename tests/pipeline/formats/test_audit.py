@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import foreign_rows
-from support.json_values import SCALARS, json_values
+from support.json_values import SCALARS, json_values, places
 
 from toolloom.pipeline.formats.api_bank import is_bank_row
 from toolloom.pipeline.formats.audit import (
@@ -74,33 +74,21 @@ VALUES = json_values(SCALARS | st.floats() | st.sampled_from(WORDS), NAMES, size
 ROWS = st.dictionaries(NAMES, VALUES, max_size=8)
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path of every value within a row."""
-    found = [path]
-    listed = enumerate(value) if isinstance(value, list) else ()
-    for key, part in value.items() if isinstance(value, dict) else listed:
-        found += places(part, (*path, key))
-    return found
-
-
 @st.composite
 def mutations(draw: st.DrawFn, row: Any) -> Any:
     """A good row in which a few values are others, gone, or JSON text."""
     made = copy.deepcopy(row)
     for _ in range(draw(st.integers(1, 3))):
-        path = draw(st.sampled_from(places(made)[1:] or [()]))
-        if not path:
+        if not (found := list(places(made))):
             break
-        inner = made
-        for key in path[:-1]:
-            inner = inner[key]
+        inner, key = draw(st.sampled_from(found))
         how = draw(st.sampled_from(["other", "gone", "text", "repr"]))
         if how == "other":
-            inner[path[-1]] = draw(VALUES)
+            inner[key] = draw(VALUES)
         elif how == "gone":
-            del inner[path[-1]]
+            del inner[key]
         else:
-            inner[path[-1]] = (json.dumps if how == "text" else repr)(inner[path[-1]])
+            inner[key] = (json.dumps if how == "text" else repr)(inner[key])
     return made
 
 

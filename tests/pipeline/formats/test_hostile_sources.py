@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from support.api_specs import imported, spec
+from support.json_values import places
 
 from toolloom.pipeline.formats import api_bank, toolbench, tools
 from toolloom.pipeline.formats.import_log import ImportLog
@@ -84,14 +85,6 @@ schemas = st.recursive(
     ),
     max_leaves=4,
 )
-
-
-def places(part: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place of a document, by what holds it."""
-    for key, value in list(part.items() if isinstance(part, dict) else enumerate(part)):
-        yield part, key
-        if isinstance(value, dict | list):
-            yield from places(value)
 
 
 def test_a_broken_openapi_description_is_read_or_refused(tmp_path: Path) -> None:
