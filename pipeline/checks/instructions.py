@@ -12,15 +12,16 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from textwrap import shorten
+from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.form import odd_request
 from toolloom.pipeline.checks.grounding import leaves
 from toolloom.pipeline.checks.text.dates import dates
-from toolloom.pipeline.checks.text.numbers import SMALL, quantities
-from toolloom.pipeline.checks.text.words import STOP, exact, fold, letters, plain, stem, words
+from toolloom.pipeline.checks.text.numbers import quantities
+from toolloom.pipeline.checks.text.words import STOP, exact, letters, runs, spaced, stem, words
 from toolloom.schemas import Finding, Granularity, Reason, Seed
 
 NAMING = (Granularity.CATEGORY, Granularity.TOOL, Granularity.API)  # coarse to fine
@@ -28,7 +29,7 @@ LONGEST = 2_000  # letters of an instruction
 LONGEST_NAME = 120  # letters of a name that are said
 _LONGEST_TAG = 4 * LONGEST_NAME  # of a tag that is looked for
 _LONGEST_VALUE, _MOST_VALUES = 300, 60  # letters of a value that is looked for; values of a seed
-_SHOWN = 80  # letters of a text in a detail
+_cut = partial(shorten, width=80, placeholder="…")  # a text in a detail
 
 Texts: TypeAlias = Mapping[Granularity, str]
 
@@ -38,9 +39,9 @@ Texts: TypeAlias = Mapping[Granularity, str]
 
 _ACRONYMS = frozenset(
     """
-    ai api apis atp bmi cpi crm csv dns ean eta eu faq fifa gdp gps html http https iata iban id
-    ids iex imdb ip isbn json mlb nba ncaa nfl nft nhl ocr pdf pga qr rss seo sha sms sql ssl swot
-    tv ufc uk un upc uri url urls usa usd utc vat vin vpn xml
+    ai api atp bmi cpi crm csv dns ean eta eu faq fifa gdp gps html http https iata iban id
+    iex imdb ip isbn json mlb nba ncaa nfl nft nhl ocr pdf pga qr rss seo sha sms sql ssl swot
+    tv ufc uk un upc uri url usa usd utc vat vin vpn xml
     """.split()  # noqa: SIM905 - a table of words
 )
 _SMALL = frozenset("a an and at by for from in of on or per the to with".split())  # noqa: SIM905
@@ -66,7 +67,7 @@ def spoken(tag: str, kind: Granularity = Granularity.API) -> str:
     """
     shown = "".join(c if c.isprintable() else " " for c in tag)
     text = said = _ASIDE.sub(" ", " ".join(shown.split()))[:_LONGEST_TAG]
-    brands = kind in (Granularity.TOOL, Granularity.CATEGORY)
+    brands = kind is not Granularity.API
     if "/" in text and " " not in _METHOD.sub("", text):  # an address goes by its last slot
         said = _METHOD.sub(lambda m: m[0].lower(), text)
         said = _SLOT.sub(lambda m: f" by {m[1] or m[2] or m[3]}" if m[4] is not None else " ", said)
@@ -81,15 +82,12 @@ def spoken(tag: str, kind: Granularity = Granularity.API) -> str:
     kept = [word for word in found if not _NOISE.fullmatch(word)] or found
     cased = any(word != word.lower() for word in kept)
     for number, word in enumerate(kept):
-        if word in _ACRONYMS:
-            kept[number] = (
-                f"{word[:-1].upper()}s" if word in ("ids", "urls", "apis") else word.upper()
-            )
+        root, plural = (word, "") if word in _ACRONYMS else (word.removesuffix("s"), "s")
+        if root in _ACRONYMS:
+            kept[number] = root.upper() + plural
         elif word == word.lower() and (word not in _SMALL or (number == 0 and not cased)):
             kept[number] = word[:1].upper() + word[1:]
-    return (
-        " ".join(kept)[:LONGEST_NAME].strip() or text[:LONGEST_NAME].strip() or tag[:LONGEST_NAME]
-    )
+    return (" ".join(kept)[:LONGEST_NAME].strip() or text.strip() or tag)[:LONGEST_NAME]
 
 
 def tags_of(seed: Seed, level: Granularity) -> tuple[str, ...]:
@@ -105,22 +103,16 @@ def spoken_tags(seed: Seed, level: Granularity) -> tuple[str, ...]:
 
 def values_of(calls: Iterable[Any]) -> tuple[str, ...]:
     """The values in the arguments of calls, as text, each once, in order; no flags and nulls."""
-    found = (
-        leaf[:_LONGEST_VALUE] if isinstance(leaf, str) else str(leaf)
-        for given in calls
-        if isinstance(given, dict)
-        for leaf in leaves(given)
-        if leaf is not None and not isinstance(leaf, bool) and str(leaf).strip()
-    )
-    return tuple(dict.fromkeys(islice(found, 10 * _MOST_VALUES)))[:_MOST_VALUES]
+    given = leaves([call for call in calls if isinstance(call, dict)])
+    told = (str(leaf)[:_LONGEST_VALUE] for leaf in given if not isinstance(leaf, bool | None))
+    return tuple(dict.fromkeys(islice(filter(str.strip, told), 10 * _MOST_VALUES)))[:_MOST_VALUES]
 
 
 # Where a text says a name or a value
 
-_PART = re.compile(r"(?P<own>['’][sS]\b)|[A-Z]+(?=[A-Z][a-z]{2})|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_]+")
 _BREAK = re.compile(r"[.!?;:…][\"'”’)\]]*\s|\n")
 _NUMBER = re.compile(r"[-+]?[$€£]?\d+(?:[.,]\d+)*%?")
-_DATE = re.compile(r"(?:1\d|20)\d\d-(?:0\d|1[0-2])(?:-\d\d)?(?:[T ].*)?")
+_DATE = re.compile(r"[12]\d{3}-[01]\d(?:-\d\d)?(?:[T ].*)?")
 _GENERIC = frozenset(
     """
     api check creat data delet fetch find get info inform list look other post put read retriev
@@ -130,64 +122,27 @@ _GENERIC = frozenset(
 """Stems that tell no name from plain words."""
 
 
-class NamePart(NamedTuple):
-    """A word of a text, or of an identifier in it: its letters, its stem, and where it stands."""
-
-    letters: str
-    stem: str
-    start: int
-    end: int
-
-
-@lru_cache(maxsize=2048)
-def parts(text: str) -> tuple[NamePart, ...]:
-    """The words of a text; identifiers are taken apart, so that all ways to write a name agree.
-
-    Numbers in words are figures: a sixteen day forecast.
-    """
-    found = []
-    for match in _PART.finditer(text):
-        if not match["own"]:
-            folded = fold(match[0])
-            number = SMALL.get(folded, 0)
-            root = str(number) if number > 1 else stem(folded)
-            found.append(NamePart(folded, root, *match.span()))
-    return tuple(found)
-
-
 def places(text: str, name: str) -> Iterator[tuple[int, int]]:
     """Where a text says a name: whatever its case, hyphens, plural, or spaces between its words.
 
     Never over the end of a sentence, but where the name has such a mark itself (St. Moritz).
     """
-    wanted = parts(name) if len(name) <= _LONGEST_TAG else ()
-    ends = _BREAK.search(name) is None
-    whole = tuple(
-        "".join(each) for each in zip(*((p.letters, p.stem) for p in wanted), strict=True)
-    )
-    found = parts(text)
-    for first, part in enumerate(found if wanted else ()):
-        joined = ("", "")
-        for last in found[first:]:
-            joined = (joined[0] + last.letters, joined[1] + last.stem)
-            if joined[0] == whole[0] or joined[1] == whole[1]:
-                if not (ends and _BREAK.search(text, part.start, last.end)):
-                    yield part.start, last.end
-                break
-            if not any(map(str.startswith, whole, joined)):
-                break
+    for form in (name, f"{name}s", name.removesuffix("s")) if len(name) <= _LONGEST_TAG else ():
+        for start, end in runs(form, text):
+            if _BREAK.search(name) or not _BREAK.search(text, start, end):
+                yield start, end
 
 
 def _weight(name: str) -> frozenset[str]:
     """The stems of a name that tell it from plain words."""
-    return frozenset(p.stem for p in parts(name) if p.letters not in STOP) - _GENERIC
+    told = (word.folded for word in words(spaced(name)))
+    return frozenset(stem(word) for word in told if word not in STOP) - _GENERIC
 
 
 def says(text: str, value: str) -> bool:
     """Does a text say a value: word for word, or as another form of the number or the date?"""
     known = value.strip()[:_LONGEST_VALUE]
-    found = words(known)
-    if found and all(word.folded in STOP for word in found):
+    if words(known) and STOP.issuperset(word.folded for word in words(known)):
         return False
     if exact(known, text):
         return True
@@ -200,17 +155,16 @@ def says(text: str, value: str) -> bool:
 # Statements. Which one tells the situation best is the model's to say.
 
 _END = re.compile(r"(?<![A-Z][a-z]\.)(?<!\b[A-Za-z]\.)(?<=[.!?…])[\"'”’)\]]*\s+|\n+")
-_LINK = re.compile(
-    r"(?:(?:also|additionally|besides|furthermore|moreover|so|and|but|plus|well|hi|hello|hey|now"
+_LINK = re.compile(  # to the sentence before
+    r"\A(?:(?:also|additionally|besides|furthermore|moreover|so|and|but|plus|well|hi|hello|hey|now"
     r"|first|second|secondly|finally|lastly|then|next|in addition)\b(?: there)?[,!]?\s+)+",
     re.IGNORECASE,
 )
-_SELF = re.compile(r"\b(?:i|i'm|i'd|i've|i'll|we|we're|we'd|we've|we'll|my|our|me|us)\b", re.I)
+_SELF = re.compile(r"\b(?:i|we|my|our|me|us)\b", re.IGNORECASE)
 _WANT = re.compile(r"\b(?:need|want|like|love|wish|hope|interested|looking for)\b", re.IGNORECASE)
 _VERBS = (
-    "(?:add|book|buy|call|cancel|check|compare|convert|create|find|get|give|help|include|list|look"
-    "|make sure|open|order|pay|play|provide|recommend|return|run|search|send|set|show|suggest|take"
-    "|tell|track|translate|use|write)"
+    "(?:add|book|buy|call|cancel|check|compare|convert|create|find|get|give|help|list|look|order"
+    "|play|provide|recommend|run|search|send|set|show|suggest|take|tell|track|translate|use|write)"
 )
 _ASKS = re.compile(
     r"\?|\b(?:please|thanks?)\b|\b(?:can|could|would|will|do|did|may|might|should) (?:you|i|we)\b"
@@ -229,25 +183,18 @@ def sentences(text: str) -> list[str]:
     return [part.strip() for part in _END.split(text) if part and part.strip()]
 
 
-def _own(sentence: str) -> str:
-    """A sentence without the words that link it to the one before."""
-    link = _LINK.match(sentence)
-    return sentence[link.end() :] if link else sentence
-
-
 def situates(sentence: str) -> bool:
     """Does a sentence tell something of the user, and ask for nothing?"""
-    text = plain(sentence).strip()
-    if len(words(text)) < _FEWEST or not text.rstrip("\"')]").endswith((".", "!", "…")):
-        return False
-    return bool(_SELF.search(text)) and not _ASKS.search(text)
+    told = sentence.rstrip("\"'”’)] ").endswith((".", "!", "…")) and len(words(sentence)) >= _FEWEST
+    return told and bool(_SELF.search(sentence)) and not _ASKS.search(sentence)
 
 
 def statements(seed: Seed) -> tuple[str, ...]:
     """What of the full request may be its statement, what the user does or has before what they
     want; none if it tells nothing of them. Each is one sentence or several."""
-    own = [f"{own[:1].upper()}{own[1:]}" for own in map(_own, sentences(seed.hybrid))]
-    found = [each for each in own if situates(each) and not any(_too_precise(seed, each))]
+    unlinked = (_LINK.sub("", sentence) for sentence in sentences(seed.hybrid))
+    told = [f"{each[:1].upper()}{each[1:]}" for each in unlinked if situates(each)]
+    found = [each for each in told if not any(_too_precise(seed, each))]
     facts = [each for each in found if not _WANT.search(each)]
     together = [" ".join(facts)] if 1 < len(facts) <= _TOGETHER else []
     whole = letters(seed.hybrid)
@@ -270,15 +217,8 @@ def _too_precise(seed: Seed, sentence: str) -> Iterator[str]:
 # Checks. Each fault is a reason with a sentence that says what to do.
 
 Told: TypeAlias = tuple[str, Reason, str]  # the check, and what it found
-_ASSISTANT = re.compile(
-    r"\b(?:help|assist) you\b|\byour (?:request|question|situation)\b|\bas an (?:ai|assistant)\b"
-    r"|\b(?:i can|i will|i'll|let me) (?:help|assist)\b",
-    re.IGNORECASE,
-)
-_MARKED = re.compile(  # quoted words, names as programs write them, figures
-    r"\"([^\"\n]{1,200})\"|[“«]([^”»\n]{1,200})[”»]|(?<!\w)'([^'\n]{1,200})'(?!\w)"
-    r"|(?<![\w/])(?:\w+_\w+|[a-z]{2,}[A-Z]\w*|/?\w+(?:/[\w{}:-]+){2,}|/[^\W\d]\w+)"
-    r"|(?<![\w.,])[$€£#]?\w*\d[\w.,:/%-]*\w|\d+"
+_MARKED = re.compile(  # quoted, or a name as programs write them
+    r"\"([^\"\n]{1,200})\"|[“«]([^”»\n]{1,200})[”»]|(?<!\w)'([^'\n]{1,200})'(?!\w)|(\w+_\w+)"
 )
 # Words that name nothing, capital or not.
 _COMMON = frozenset(
@@ -296,22 +236,7 @@ def inspect_level(seed: Seed, level: Granularity, text: str, others: Texts) -> t
     statement that a coarser level goes on from. Never raises."""
     beside = {Granularity.HYBRID: seed.hybrid, **others}
     beside.pop(level, None)
-    if level is Granularity.HYBRID:
-        detail = "The full request must stay as the user made it."
-        is_own = text.strip() == seed.hybrid.strip()
-        told = [] if is_own else [("own_words", Reason.STATEMENT_NOT_CONTAINED, detail)]
-    elif len(text) > LONGEST:
-        detail = f"It has {len(text):,} letters: keep it under {LONGEST:,}."
-        told = [("natural_wording", Reason.UNNATURAL_QUERY, detail)]
-    else:
-        told = [*_unnatural(text, beside.get(Granularity.STATEMENT, ""))]
-        if level is Granularity.STATEMENT:
-            told += _of_statement(seed, text)
-        else:
-            told += _of_named_level(seed, level, text, beside.get(Granularity.STATEMENT))
-        if alike := [one for one in beside if letters(beside[one]) == letters(text)]:
-            detail = f"The level {alike[0]} says the same."
-            told.append(("differing_levels", Reason.LEVELS_ALIKE, detail))
+    told = dict.fromkeys(_faults(seed, level, text, beside))
     return tuple(Finding(check=check, reason=why, detail=detail) for check, why, detail in told)
 
 
@@ -321,21 +246,35 @@ def inspect_levels(seed: Seed, texts: Texts) -> dict[Granularity, tuple[Finding,
     return {level: faults for level, faults in findings.items() if faults}
 
 
-def _unnatural(text: str, statement: str) -> Iterator[Told]:
-    """It is what a user would say, as a whole and after the statement."""
-    check = "natural_wording"
-    if odd := odd_request(text) or odd_request(text.removeprefix(statement)):
-        yield check, Reason.UNNATURAL_QUERY, f"No user would say this: the text {odd}."
-    elif not words(text):
-        yield check, Reason.UNNATURAL_QUERY, "It has no words."
-    elif found := _ASSISTANT.search(plain(text)):
-        detail = f"«{found[0]}» is what an assistant says: word what the person says."
-        yield check, Reason.UNNATURAL_QUERY, detail
+def _faults(seed: Seed, level: Granularity, text: str, beside: Texts) -> Iterator[Told]:
+    statement = beside.get(Granularity.STATEMENT)
+    if level is Granularity.HYBRID:
+        if text.strip() != seed.hybrid.strip():
+            detail = "The full request must stay as the user made it."
+            yield "own_words", Reason.STATEMENT_NOT_CONTAINED, detail
+        return
+    if len(text) > LONGEST:
+        detail = f"It has {len(text):,} letters: keep it under {LONGEST:,}."
+        yield "natural_wording", Reason.UNNATURAL_QUERY, detail
+        return
+    odd = odd_request(text) or odd_request(text.removeprefix(statement or ""))
+    if odd or not words(text):
+        detail = f"No user would say this: the text {odd or 'has no words'}."
+        yield "natural_wording", Reason.UNNATURAL_QUERY, detail
+    if level is Granularity.STATEMENT:
+        yield from _of_statement(seed, text)
+    else:
+        if statement is None:
+            detail = "There is no statement that it could go on from."
+            yield "kept_statement", Reason.NO_STATEMENT, detail
+        yield from _of_named_level(seed, level, text, statement or "")
+    if alike := [other for other in beside if letters(beside[other]) == letters(text)]:
+        yield "differing_levels", Reason.LEVELS_ALIKE, f"The level {alike[0]} says the same."
 
 
-def _key(sentence: str) -> list[str]:
-    """What makes two sentences one: their words, however they are linked and marked."""
-    return [word.folded for word in words(_own(sentence))]
+def _key(sentence: str) -> str:
+    """What makes two sentences one: their letters, however they are linked and marked."""
+    return letters(_LINK.sub("", sentence))
 
 
 def _of_statement(seed: Seed, text: str) -> Iterator[Told]:
@@ -344,63 +283,53 @@ def _of_statement(seed: Seed, text: str) -> Iterator[Told]:
     whole = map(_key, sentences(seed.hybrid))
     for sentence in sentences(text):
         if _key(sentence) not in whole:  # from where the last one was found
-            detail = f"«{_short(sentence)}» is no sentence of the full request: take its own words."
+            detail = f"«{_cut(sentence)}» is no sentence of the full request: take its own words."
             yield "contained_statement", Reason.STATEMENT_NOT_CONTAINED, detail
             return
         if not situates(sentence):
-            detail = f"«{_short(sentence)}» asks for something, or tells nothing of the user."
+            detail = f"«{_cut(sentence)}» asks for something, or tells nothing of the user."
             yield "only_situation", Reason.SAYS_TOO_MUCH, detail
-    for name in dict.fromkeys(_too_precise(seed, text)):
-        detail = f"It says «{_short(name)}», which belongs to no situation."
+    for name in _too_precise(seed, text):
+        detail = f"It says «{_cut(name)}», which belongs to no situation."
         yield "only_situation", Reason.SAYS_TOO_MUCH, detail
 
 
-def _of_named_level(
-    seed: Seed, level: Granularity, text: str, statement: str | None
-) -> Iterator[Told]:
+def _of_named_level(seed: Seed, level: Granularity, text: str, statement: str) -> Iterator[Told]:
     """The statement kept, each tag named, nothing finer and nothing invented."""
-    if statement is None:
-        detail = "There is no statement that it could go on from."
-        yield "kept_statement", Reason.NO_STATEMENT, detail
-    statement = statement or ""
     rest = sentences(text.removeprefix(statement))
     for sentence in [] if text.startswith(statement) else sentences(statement):
         same = [each for each in rest if _key(each) == _key(sentence)]
         if not same:
-            detail = f"It must hold the statement's words: «{_short(sentence)}»."
+            detail = f"It must hold the statement's words: «{_cut(sentence)}»."
             yield "kept_statement", Reason.STATEMENT_NOT_CONTAINED, detail
         else:
             rest.remove(same[0])
     left = others = "\n".join(rest)  # without all names, and without those of others alone
     own = tags_of(seed, level)
-    mentioned = []
     for kind, tag, form, on_path in _names(seed):
         if tag in own:
             left = _blank(left, places(left, form))
         elif spots := list(_mentions(left, form)):
             left, others = _blank(left, spots), _blank(others, spots)
-            mentioned.append((kind, tag, on_path))
+            if _is_part(spoken(tag, kind), own):
+                continue
+            if not on_path:
+                detail = f"It names «{_cut(tag)}», which is not used: leave it out."
+                yield "on_path", Reason.OFF_PATH, detail
+            elif NAMING.index(kind) > NAMING.index(level):
+                detail = f"It names «{_cut(tag)}»: at this level leave it out."
+                yield "no_finer_level", Reason.FINER_LEVEL_NAMED, detail
     for name in spoken_tags(seed, level):
         forms = [name, *(tag for tag in own if spoken(tag, level) == name)]
         if not any(any(places(others, form)) for form in forms):
             what = "API" if level is Granularity.API else level.value
-            detail = f"It must name the {what} «{_short(name)}»."
-            yield "named_tags", Reason.TAG_NOT_NAMED, detail
-    for kind, tag, on_path in dict.fromkeys(mentioned):
-        if _is_part(spoken(tag, kind), own):
-            continue
-        if not on_path:
-            detail = f"It names «{_short(tag)}», which is not used: leave it out."
-            yield "on_path", Reason.OFF_PATH, detail
-        elif NAMING.index(kind) > NAMING.index(level):
-            detail = f"It names «{_short(tag)}»: at this level leave it out."
-            yield "no_finer_level", Reason.FINER_LEVEL_NAMED, detail
+            yield "named_tags", Reason.TAG_NOT_NAMED, f"It must name the {what} «{_cut(name)}»."
     for value in seed.values[:_MOST_VALUES]:
         if says(left, value) and not says(statement, value) and not _is_part(value, own):
-            detail = f"It says «{_short(value)}», a value of the calls: leave it out."
+            detail = f"It says «{_cut(value)}», a value of the calls: leave it out."
             yield "no_finer_level", Reason.FINER_LEVEL_NAMED, detail
     for thing in invented(seed, level, left):
-        detail = f"It says «{_short(thing)}», which the full request does not."
+        detail = f"It says «{_cut(thing)}», which the full request does not."
         yield "nothing_invented", Reason.INVENTED_VALUE, detail
     if not _weight(left) - _EMPTY:
         detail = "It names its tags and asks for nothing: word a request."
@@ -435,31 +364,27 @@ def _mentions(text: str, name: str) -> Iterator[tuple[int, int]]:
 def _is_part(name: str, own: Iterable[str]) -> bool:
     """Are the words of a name all words of one of the level's tags? It says nothing more then: the
     tool Weather of the category Weather, or Get Hotels of the tool Hotels."""
-    said = _weight(name) or frozenset(part.stem for part in parts(name))
-    return any(said <= {part.stem for part in parts(tag)} for tag in own)
+    return any(_weight(name) <= _weight(tag) for tag in own)
 
 
 def invented(seed: Seed, level: Granularity, text: str) -> list[str]:
     """Figures, quoted words, identifiers and proper names that neither the full request nor the
     level's tags hold. `text`: the request without the statement and the tags."""
     told = " ".join([seed.hybrid, *tags_of(seed, level)])
-    known = _COMMON | {word.folded for word in words(told)} | {part.letters for part in parts(told)}
+    known = {word.folded for word in words(f"{told} {spaced(told)}")}
     amounts = {q.value for q in quantities(seed.hybrid)}
-    found = []
-    for match in _MARKED.finditer(text):
-        thing = (match[1] or match[2] or match[3] or match[0]).strip()
-        if any(match.groups()) or not any(map(str.isdigit, thing)):
-            is_told = letters(thing) in letters(told)
-        else:
-            figure = thing.strip("$€£#%")
-            is_amount = figure[0] in "123456789" and {q.value for q in quantities(figure)} & amounts
-            is_told = bool(is_amount) or exact(figure, told)
-        found += [] if is_told else [thing]
+    marked = ["".join(filter(None, found)).strip() for found in _MARKED.findall(text)]
+    found = [thing for thing in marked if letters(thing) not in letters(told)]
     for sentence in _BREAK.split(text):
         for number, word in enumerate(words(sentence)):
-            inner = any(letter.isupper() for letter in word.raw[1:])
-            if (inner or (word.capital and number)) and word.folded not in known:
-                found += [word.raw] if stem(word.folded) not in _GENERIC else []
+            if word.raw[0].isdigit():  # but 0041 is no amount
+                same = {q.value for q in quantities(word.raw)} & amounts
+                is_told = bool(same) and word.raw[0] != "0"
+            else:
+                is_name = any(map(str.isupper, word.raw[1:])) or (word.capital and number)
+                is_told = not is_name or word.folded in _COMMON or stem(word.folded) in _GENERIC
+            if not is_told and word.folded not in known:
+                found.append(word.raw)
     return list(dict.fromkeys(found))
 
 
@@ -469,8 +394,3 @@ def _blank(text: str, spots: Iterable[tuple[int, int]]) -> str:
     for start, end in spots:
         left[start:end] = " " * (end - start)
     return "".join(left)
-
-
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _SHOWN else f"{flat[: _SHOWN - 1]}…"

@@ -180,7 +180,6 @@ FINER = "finer_level_named"
     ("name", "level", "request_", "expected"),
     [
         ("lisbon", "category", "Let the Travel hotelfinder and a Weather tool help.", FINER),
-        ("lisbon", "tool", "Use Hotel Finder and Skycast for a sixteen day forecast.", FINER),
         ("payday", "tool", "Ask Currency Tools and Textwire to watch 0041 79.", "invented_value"),
         ("payday", "tool", "Ask Currency Tools and Textwire what 4200 dollars are.", FINER),
     ],
@@ -188,7 +187,7 @@ FINER = "finer_level_named"
 def test_names_and_values_in_other_forms(
     name: str, level: str, request_: str, expected: str
 ) -> None:
-    """Names in one word or with a number in words, and numbers without their separators."""
+    """Names in one word, and numbers without their separators."""
     said = "I'm flying to Lisbon with my two kids." if name == "lisbon" else "I work from Zurich."
     text = f"{said} {request_}"
     assert expected in faults(seed(name), Granularity(level), text, said)
@@ -296,7 +295,6 @@ def test_leaves_of_arguments_become_text() -> None:
     [
         "Could you tell me what Shopping is?",
         "I can help you with Shopping.",
-        "Please do what your situation: Shopping asks.",
         "Shopping, please.",
     ],
 )
