@@ -34,11 +34,6 @@ class Choice(Record):
         min_length=1, description="Values of the slots, row by row; the first is the original."
     )
     about: str = Field(description="What is chosen, such as `argument city of Travel/hotels/find`.")
-    sources: dict[str, int] = Field(
-        default_factory=dict,
-        description="How many rows come from where: sample, samples, enum, examples, schema, "
-        "literal, range, faker, days.",
-    )
 
     @model_validator(mode="after")
     def _rows_fit(self) -> Choice:

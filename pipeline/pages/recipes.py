@@ -181,7 +181,7 @@ def preview_sections(preview: TemplatePreview) -> list[Section]:
     return [
         Section(title, note="\n".join(words)),
         Section(
-            head=("slots", "values", "from", "examples"),
+            head=("slots", "values", "examples"),
             rows=[*map(_choice, template.choices)],
             items=[f"kept as it is: {finding.detail}" for finding in template.refused],
         ),
@@ -199,14 +199,13 @@ def _calls(template: Template) -> Iterator[str]:
             yield f"{call['function']['name']}({slotted})"
 
 
-def _choice(choice: Choice) -> tuple[str, int, str, str]:
+def _choice(choice: Choice) -> tuple[str, int, str]:
     rows = [
         ", ".join(v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in row)
         for row in choice.rows[:EXAMPLES]
     ]
     more = " …" if len(choice.rows) > EXAMPLES else ""
-    slots, sources = short(", ".join(choice.slots), 68), ", ".join(choice.sources) or "–"
-    return slots, len(choice.rows), sources, short(" | ".join(rows), 68) + more
+    return short(", ".join(choice.slots), 68), len(choice.rows), short(" | ".join(rows), 68) + more
 
 
 def previews_in_words(

@@ -14,7 +14,6 @@ import datetime as dt
 import json
 import random
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -32,7 +31,6 @@ from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.templates.filling import MARK, TemplateRenderer
 from toolloom.pipeline.templates.filling import STAGE as EXPANDED
 from toolloom.schemas import (
-    API_SEARCH,
     Finding,
     JsonObject,
     Provenance,
@@ -50,7 +48,6 @@ LONGEST = 200  # characters of a value
 DIGITS = 5  # from which a number is no other one by chance
 VALUES = 64  # of a slot
 FURTHEST = 300  # days from the present: words without a year mean a day in this reach
-_LETTERS = 24_000  # of a sample's messages but for searches
 _DRAWS = 240
 _TRIED = 5  # rows of which one has to pass
 _ENTRY = 20_000  # places of arguments whose values are noted
@@ -64,8 +61,7 @@ _CALENDAR = re.compile(
 )
 _NEXT = re.compile(r" [A-Z]\w")
 _BEFORE = re.compile(r"[^.!?:]\s[A-Z]\w*\s\Z")
-_ARTICLE = re.compile(r"\b(an?)\s\Z", re.IGNORECASE)
-_VOWEL = re.compile(r"[aeiou8]|1[18]\b", re.IGNORECASE)
+_ARTICLE = re.compile(r"\ban?\s\Z", re.IGNORECASE)
 _WORKED_OUT = re.compile(
     r"(?:translat|defin|meaning|synonym|conver|encod|decod|encrypt|decrypt|hash|revers|summar"
     r"|length|count|sum|total|average|calculat|result|zodiac)\w*"
@@ -97,8 +93,8 @@ def mine(sample: JsonObject, seen: SeenValues, split: Split | None = None) -> Te
     for one in sorted(work.values, key=lambda v: -len(str(v.value))):
         doubt = work.doubt(one)
         if not doubt:
-            one.rows = work.options(one, seen)
-            doubt = None if len(one.rows) > 1 else (_NOTHING, "no other value is known for it")
+            one.others = work.options(one, seen)
+            doubt = None if one.others else (_NOTHING, "no other value is known for it")
         if doubt:
             detail = f"argument {one.about} = {str(one.value)[:60]}: {doubt[1]}"
             kept.append(found(doubt[0], detail))
@@ -116,13 +112,9 @@ def mine(sample: JsonObject, seen: SeenValues, split: Split | None = None) -> Te
 def _unreadable(sample: JsonObject) -> Doubt | None:
     """Why a sample can be no template whatever its values are."""
     messages = sample["dialogue"]["messages"]
-    texts = (m.get("content") or "" for m in messages if m.get("name") != API_SEARCH.function)
-    letters = sum(map(len, texts))
     if any((m.get("execution") or {}).get("kind") == "executed" for m in messages):
         detail = "its observations were really executed: other values would need an execution"
         return Reason.EXECUTED_RESULT, detail
-    if letters > _LETTERS:
-        return _NOTHING, f"its messages have {letters} characters; {_LETTERS} are searched at most"
     if OPEN in (text := to_text(sample)) or CLOSE in text:
         return _NOTHING, "it holds characters that mark slots"
     if sample["dialogue"]["query"]["scenario"] == Scenario.IRRELEVANCE:
@@ -170,7 +162,7 @@ class _Value:
     value: Any
     schema: JsonObject
     forms: dict[str, Callable[[Any], str]]
-    rows: list[tuple[Any, str]] = field(default_factory=list)  # with where each comes from
+    others: list[Any] = field(default_factory=list)  # what else it may be
     used: dict[str, None] = field(default_factory=dict)  # forms that stand in texts
     slot: str = ""
 
@@ -184,7 +176,7 @@ class _Value:
 
     @property
     def is_day(self) -> bool:
-        return isinstance(self.value, str) and bool(_DAY.fullmatch(self.value))
+        return _day(self.value) is not None
 
     def places(self, text: str) -> list[Found]:
         """Where any form of it stands alone, from left to right."""
@@ -253,6 +245,9 @@ class _Sample:
         capital = isinstance(one.value, str) and one.value[:1].isupper()
         if capital and (_NEXT.match(text, end) or _BEFORE.search(text[:start])):
             return _AMBIGUOUS, "it may be a part of a longer name"
+        texts = [m["content"] for m in self.messages[1:] if isinstance(m["content"], str)]
+        if any(_ARTICLE.search(t[:at]) for t in texts for at, _, _ in one.places(t)):
+            return _AMBIGUOUS, "`a` or `an` before it fits no other value for sure"
         others = [place for other in self.varying for place in other.places(text)]
         if any(a < end and start < b for a, b, _ in others):
             return _AMBIGUOUS, "it stands inside another value"
@@ -300,16 +295,13 @@ class _Sample:
             follows = "other days may be counted from it"
         return (_AMBIGUOUS, follows) if follows else None
 
-    def options(self, one: _Value, seen: SeenValues) -> list[tuple[Any, str]]:
-        """The value, then what else it may be; no value is one of another slot."""
+    def options(self, one: _Value, seen: SeenValues) -> list[Any]:
+        """What else the value may be; no value is one of another slot."""
         rng = rng_for("mined", self.query["id"], one.about)
-        taken = {canonical(value) for other in self.varying for value, _ in other.rows}
+        taken = {canonical(value) for v in self.varying for value in (v.value, *v.others)}
         constant = _in_words(self._left_over(one))
-        texts = [m["content"] for m in self.messages[1:] if isinstance(m["content"], str)]
-        before = [text[:start] for text in texts for start, _, _ in one.places(text)]
-        articles = {a[1].lower() == "an" for each in before if (a := _ARTICLE.search(each))}
-        found = {canonical(one.value): (one.value, "sample")}
-        for value, source in _candidates(one, seen, self.now, self.language, rng):
+        found = {canonical(one.value): one.value}
+        for value in _candidates(one, seen, self.now, self.language, rng):
             if len(found) == VALUES:
                 break
             if (
@@ -317,10 +309,9 @@ class _Sample:
                 and _is_kin(value, one, self.now)
                 and not (one.schema and not fits(one.schema, value))
                 and not (isinstance(value, str) and _in_words(value) in constant)
-                and articles <= {bool(_VOWEL.match(str(value)))}
             ):
-                found[canonical(value)] = value, source
-        return list(found.values())
+                found[canonical(value)] = value
+        return [*found.values()][1:]
 
     def template(self, split: Split | None, kept: Sequence[Finding]) -> Template:
         varying = sorted(self.varying, key=lambda v: v.number)
@@ -407,9 +398,8 @@ def _choice(one: _Value) -> Choice:
     forms = [form for form in one.used if form]
     return Choice(
         slots=(one.slot, *(f"{one.slot}_{form}" for form in forms)),
-        rows=tuple((v, *(one.forms[form](v) for form in forms)) for v, _ in one.rows),
+        rows=tuple((v, *(one.forms[form](v) for form in forms)) for v in (one.value, *one.others)),
         about=f"argument {one.about}",
-        sources=dict(Counter(source for _, source in one.rows)),
     )
 
 
@@ -458,7 +448,7 @@ def _is_distinctive(one: _Value) -> bool:
     if not plain or not 2 < len(value) <= LONGEST or is_status(value):
         return False
     if one.is_day:
-        return _day(value) is not None
+        return True
     if is_code(value):
         return sum(c.isdigit() for c in value) >= DIGITS or any(c.isalpha() for c in value)
     found = [w for w in words(value) if w.folded not in STOP]
@@ -467,38 +457,31 @@ def _is_distinctive(one: _Value) -> bool:
 
 def _day(value: Any) -> dt.date | None:
     try:
-        return dt.date.fromisoformat(value)
+        return dt.date.fromisoformat(value) if _DAY.fullmatch(value) else None
     except (TypeError, ValueError):
         return None
 
 
-def _day_as(pattern: str, value: str) -> str:
-    """A day in strftime's pattern, with `{0}` for its number and `{1}` for 1st, 2nd and so on."""
-    day = dt.date.fromisoformat(value)
-    ending = "th" if 10 < day.day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
-    return day.strftime(pattern).format(day.day, f"{day.day}{ending}")
-
-
 _DAY_FORMS = {
-    "weekday_month_day_year": "%A, %B {0}, %Y",
-    "weekday_day_month_year": "%A, {0} %B %Y",
     "month_day_year": "%B {0}, %Y",
     "day_month_year": "{0} %B %Y",
-    "weekday_month_day": "%A, %B {0}",
-    "weekday_day_month": "%A, {0} %B",
-    "day_th_of_month": "{1} of %B",
-    "month_day_th": "%B {1}",
     "month_day": "%B {0}",
     "day_month": "{0} %B",
 }
-"""Longer ones first: they hold the others."""
+"""As strftime has them, with the number of the day; longer ones first, as they hold the others. In
+any other form a day is in doubt."""
+
+
+def _day_as(pattern: str, value: str) -> str:
+    day = dt.date.fromisoformat(value)
+    return day.strftime(pattern).format(day.day)
 
 
 def _forms(value: Any) -> dict[str, Callable[[Any], str]]:
     """How a value is said, by the name of the form; "" as it stands in JSON."""
-    if isinstance(value, str) and _DAY.fullmatch(value) and _day(value):
+    if _day(value):
         return {"": str, **{n: partial(_day_as, p) for n, p in _DAY_FORMS.items()}}
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int):
         return {"text": str, "thousands": lambda v: f"{v:,}"}
     return {"": str}
 
@@ -516,12 +499,13 @@ def _is_kin(value: Any, one: _Value, now: dt.datetime) -> bool:
         return (value < 0) == (one.value < 0) and len(str(abs(value))) >= DIGITS
     if not value.isprintable() or value != value.strip() or not 0 < len(value) <= LONGEST:
         return False
-    if bool(_DAY.fullmatch(value)) != one.is_day or is_code(value) != is_code(one.value):
+    if is_code(value) != is_code(one.value):
         return False
-    if one.is_day:
-        day, was = _day(value), _day(one.value)
-        same_side = day and was and (day >= now.date()) == (was >= now.date())
-        return bool(same_side and day and abs((day - now.date()).days) <= FURTHEST)
+    day, was, today = _day(value), _day(one.value), now.date()
+    if day and was:
+        return (day >= today) == (was >= today) and abs((day - today).days) <= FURTHEST
+    if day or was:
+        return False
     if any((mark in value) != (mark in one.value) for mark in (". ", "\n", "? ", "; ", ",")):
         return False
     return bool(value[:1].isupper() == str(one.value)[:1].isupper())
@@ -529,14 +513,14 @@ def _is_kin(value: Any, one: _Value, now: dt.datetime) -> bool:
 
 def _candidates(
     one: _Value, seen: SeenValues, now: dt.datetime, language: str, rng: random.Random
-) -> Iterator[tuple[Any, str]]:
+) -> Iterator[Any]:
     """Other values: of the enum, examples, other samples, then drawn."""
     for key in ("enum", "examples"):
         listed = one.schema.get(key)
-        yield from ((value, key) for value in (listed if isinstance(listed, list) else ())[:VALUES])
+        yield from (listed if isinstance(listed, list) else ())[:VALUES]
     if isinstance(one.schema.get("enum"), list):
         return
-    yield from ((value, "samples") for value in seen.of(one.api, _dotted(one.path)))
+    yield from seen.of(one.api, _dotted(one.path))
     for _ in range(_DRAWS):
         try:
             yield _drawn(one, now, language, rng)
@@ -544,17 +528,17 @@ def _candidates(
             return
 
 
-def _drawn(one: _Value, now: dt.datetime, language: str, rng: random.Random) -> tuple[Any, str]:
+def _drawn(one: _Value, now: dt.datetime, language: str, rng: random.Random) -> Any:
     """A value like the one that stands there. Raises NoValue."""
     value = one.value
     if one.is_day:
         away = ((_day(value) or now.date()) - now.date()).days
         reach = min(max(60, abs(away) * 2), FURTHEST)
         days = rng.randint(1, reach) * (1 if away >= 0 else -1)
-        return (now.date() + dt.timedelta(days=days)).isoformat(), "days"
+        return (now.date() + dt.timedelta(days=days)).isoformat()
     if _is_number(value) or (is_code(value) and sum(c.isdigit() for c in value) > 1):
         figures = (str(rng.randrange(1, 10)) if c.isdigit() else c for c in str(value))
-        return type(value)("".join(figures)), "range"
+        return type(value)("".join(figures))
     schema = {k: v for k, v in one.schema.items() if k not in ("examples", "default")}
     made = draw_value(re.sub(r"(?i)_?name$", "", one.name) or one.name, schema, rng, now, language)
     locale = LOCALES.get(language, "en_US")
@@ -562,4 +546,4 @@ def _drawn(one: _Value, now: dt.datetime, language: str, rng: random.Random) -> 
         # A topic only in place of another: such a name tells nothing of what else would do.
         if made in table and value not in table:
             raise NoValue(one.name)
-    return made, "faker"
+    return made

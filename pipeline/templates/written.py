@@ -277,7 +277,6 @@ class _Pool:
 
     names: tuple[str, ...]
     rows: list[tuple[Any, ...]]
-    source: str
     place: Place
     about: str = ""
 
@@ -506,12 +505,12 @@ class _Compiler:
             if name not in own and name not in first and NAME.fullmatch(name) and _is_scalar(value):
                 about = f"field {name} of the response of {api.id}"
                 leaf = _Leaf("", name, schemas.get(name, True), about, self.place)
-                values, source = [value], "schema"
+                values = [value]
                 with suppress(PoolMistake):
-                    others, source = _of_schema(leaf, FIELD_VALUES, rng, self.now, self.language)
+                    others = _of_schema(leaf, FIELD_VALUES, rng, self.now, self.language)
                     values = _distinct([value, *others], FIELD_VALUES)
                 rows = [(each,) for each in values]
-                self.pools.append(_Pool((name,), rows, source, self.place, about))
+                self.pools.append(_Pool((name,), rows, self.place, about))
                 own[name] = value
             if name in own:
                 item[name] = f"{{{{ {name} }}}}"
@@ -593,7 +592,6 @@ class _Compiler:
                 slots=pool.names,
                 rows=tuple(pool.rows),
                 about=pool.about or f"values of {', '.join(pool.names)}",
-                sources={pool.source: len(pool.rows)},
             )
             for pool in self.pools
             if standing & {*pool.names}
@@ -667,7 +665,6 @@ def _pool(
     raw = {"schema": DRAWN} if raw == "schema" else raw
     kind = next((kind for kind in KINDS if isinstance(raw, dict) and kind in raw), None)
     more = {"faker": {"n"}, "table": {"rows"}}.get(kind or "", set[str]())
-    source = "literal"
     try:
         if isinstance(raw, list):
             rows = [(value,) for value in raw]
@@ -686,18 +683,17 @@ def _pool(
                 what = "the variable is neither an argument nor a field of a response"
                 raise PoolMistake(f"`schema`: {what}")
             count = min(int(raw["schema"]), POOL_VALUES)
-            values, source = _of_schema(leaf, count, rng, now, language)
-            rows = [(value,) for value in values]
+            rows = [(value,) for value in _of_schema(leaf, count, rng, now, language)]
         elif kind == "faker":
-            values, source = _made_up(raw["faker"], int(raw.get("n", DRAWN)), rng, language), kind
+            values = _made_up(raw["faker"], int(raw.get("n", DRAWN)), rng, language)
             rows = [(value,) for value in values]
         else:
-            rows, source = [(value,) for value in _counted(kind, raw[kind], now)], kind
+            rows = [(value,) for value in _counted(kind, raw[kind], now)]
     except (KeyError, TypeError, ArithmeticError) as error:
         raise PoolMistake(f"`{kind}` cannot be read: {str(error)[:80]}") from error
     if not 0 < len(rows) <= POOL_VALUES:
         raise PoolMistake(f"has {len(rows):,} values; a pool has 1 to {POOL_VALUES:,}")
-    return _Pool(names, rows, source, place, leaf.about if leaf else "")
+    return _Pool(names, rows, place, leaf.about if leaf else "")
 
 
 def _made_up(provider: str, count: int, rng: random.Random, language: str) -> list[Any]:
@@ -736,18 +732,18 @@ def _counted(kind: str, told: Any, now: dt.datetime) -> list[Any]:
 
 def _of_schema(
     leaf: _Leaf, count: int, rng: random.Random, now: dt.datetime, language: str
-) -> tuple[list[Any], str]:
+) -> list[Any]:
     """Values of the enum, else the examples, else drawn. Raises PoolMistake."""
     schema = as_dict(leaf.schema)
     for key in ("enum", "examples"):
         listed = schema.get(key)
         usable = [v for v in listed if fits(schema, v)] if isinstance(listed, list) else []
         if usable := [v for v in usable if v is not None and v != ""]:
-            return _distinct(usable, count), key
+            return _distinct(usable, count)
     tries = 1 if first_type(schema) == "boolean" else count * TRIES
     try:
         drawn = (draw_value(leaf.name, leaf.schema, rng, now, language) for _ in range(tries))
-        return _distinct(drawn, count), "schema"
+        return _distinct(drawn, count)
     except NoValue as error:
         what = f"the schema of {leaf.about} gives no values; write some under `pools`"
         raise PoolMistake(what) from error

@@ -71,8 +71,7 @@ def test_value_is_one_slot_in_all_places() -> None:
     assert mined_dataset.slots(made) == {"city"}
     assert values(made, "city")[:2] == ["Lisbon", "Porto"]
     (choice,) = made.choices
-    assert sum(choice.sources.values()) == len(choice.rows) <= VALUES
-    assert choice.sources["sample"] == choice.sources["samples"] == 1
+    assert 2 < len(choice.rows) <= VALUES
     assert after["query"]["pool"] == before["query"]["pool"]
     assert after["messages"][0] == before["messages"][0]
 
@@ -124,13 +123,12 @@ def test_hand_written_dialogues_are_mined_well() -> None:
     [
         (sample(ASKED, (HOTELS, GIVEN, FOUND), TOLD, kind="executed"), "an execution"),
         (sample(f"{ASKED} {OPEN}city{CLOSE}", (HOTELS, GIVEN, FOUND), TOLD), "mark slots"),
-        (sample("Find it. " * 4000, (HOTELS, GIVEN, FOUND), TOLD), "characters"),
         (
             sample("Where?", (api("ferry", {}, {"pier": WHOLE}), {}, {"pier": 77}), "77."),
             "may vary",
         ),
     ],
-    ids=["executed", "a smuggled slot", "too long", "no argument"],
+    ids=["executed", "a smuggled slot", "no argument"],
 )
 def test_samples_that_make_no_template(row: JsonObject, words: str) -> None:
     """They are rejected whole, with the reason."""
