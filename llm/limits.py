@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from contextlib import suppress
@@ -116,7 +117,7 @@ class ConcurrencyLimit:
         self.limit = 1
         self.busy = 0
         self._name = name
-        self._width = 1.0
+        self._width = 1.0  # how many may be under way now, rounded down
         self._opens = 0.0
         self._narrowed = 0.0
         self._refused: deque[bool] = deque(maxlen=LAST)
@@ -127,11 +128,6 @@ class ConcurrencyLimit:
         """Raise the limit: of several endpoints at one address the widest counts."""
         self.limit = max(self.limit, limit)
         self._width = float(self.limit)
-
-    @property
-    def places(self) -> int:
-        """How many may be under way now."""
-        return int(self._width)
 
     @property
     def closed(self) -> float:
@@ -150,10 +146,11 @@ class ConcurrencyLimit:
         # One burst narrows once: what was sent before tells nothing new.
         if refused >= FEW and refused > SOME * len(self._refused) and sent >= self._narrowed:
             self._narrowed = time.monotonic()
-            before, self._width = self.places, max(1.0, self._width * NARROW)
-            if self.places < before:
-                message = f"{self._name}: {self.places} requests at once"
-                note(logging.INFO, "narrowed", message, places=self.places)
+            self._width = max(1.0, self._width * NARROW)
+            places = int(self._width)
+            note(
+                logging.INFO, "narrowed", f"{self._name}: {places} requests at once", places=places
+            )
         if refused >= FEW and refused > MANY * len(self._refused):
             self._opens = max(self._opens, time.monotonic() + pause)
 
@@ -166,7 +163,7 @@ class ConcurrencyLimit:
             while True:
                 if closed := self.closed:
                     await asyncio.sleep(closed)
-                elif self.busy >= self.places:
+                elif self.busy >= int(self._width):
                     self._freed = asyncio.get_running_loop().create_future()
                     await self._freed
                 else:
@@ -185,83 +182,65 @@ WINDOW = 60.5
 
 @dataclass
 class QuotaShare:
-    """What one request takes of a window; corrected once it is known."""
+    """What one request takes of a window; its tokens are corrected once they are known."""
 
     at: float
-    amount: float
-
-
-class QuotaWindow:
-    """At most `limit` within any `seconds`: every share is kept until it is that old."""
-
-    def __init__(self, limit: float, seconds: float = WINDOW) -> None:
-        self.limit = limit
-        self.seconds = seconds
-        self.shares: deque[QuotaShare] = deque()
-        self.used = 0.0
-
-    def wait(self, amount: float) -> float:
-        """Seconds until there is room, 0 if there is; more than all of it fits an empty window."""
-        now = time.monotonic()
-        while self.shares and self.shares[0].at + self.seconds <= now:
-            self.used -= self.shares.popleft().amount
-        if not self.shares or self.used + amount <= self.limit:
-            return 0.0
-        excess = self.used + amount - self.limit
-        for share in self.shares:
-            excess -= share.amount
-            if excess <= 0:
-                return share.at + self.seconds - now
-        return self.shares[-1].at + self.seconds - now
-
-    def take(self, amount: float) -> QuotaShare:
-        share = QuotaShare(time.monotonic(), amount)
-        self.shares.append(share)
-        self.used += amount
-        return share
-
-    def correct(self, share: QuotaShare, amount: float) -> None:
-        """What it really was. Of a share that has left the window nothing is counted."""
-        if share.at + self.seconds > time.monotonic():
-            self.used += amount - share.amount
-        share.amount = amount
+    tokens: float
 
 
 class Quota:
-    """One model's requests and tokens a minute. Its tries leave one by one, in order."""
+    """One model's requests and tokens a minute. Its tries leave one by one, in order; each share is
+    kept until it is a window old."""
 
     def __init__(self) -> None:
-        self.windows: dict[str, QuotaWindow] = {}
+        self._requests = self._tokens = math.inf
+        self._shares: deque[QuotaShare] = deque()
+        self._used = 0.0  # tokens of all shares
         self._gate = asyncio.Lock()
         self._changed = asyncio.Event()
 
     def allow(self, requests: int | None, tokens: int | None) -> None:
         """Lower the limits: of several endpoints that share a model the strictest counts."""
-        for name, limit in (("requests", requests), ("tokens", tokens)):
-            window = self.windows.get(name)
-            if limit is not None and (window is None or limit < window.limit):
-                self.windows[name] = QuotaWindow(limit)
+        self._requests = min(self._requests, requests or math.inf)
+        self._tokens = min(self._tokens, tokens or math.inf)
 
     async def enter(self, tokens: float, places: ConcurrencyLimit) -> QuotaShare | None:
-        """Wait until a request of about so many tokens may leave, and for a place; its share of the
-        tokens, where they are limited."""
-        if not self.windows:
+        """Wait until a request of about so many tokens may leave, and for a place; its share, where
+        anything is limited."""
+        if self._requests == self._tokens == math.inf:
             await places.enter()
             return None
-        amounts = {"requests": 1.0, "tokens": tokens}
         async with self._gate:
-            while wait := max(one.wait(amounts[name]) for name, one in self.windows.items()):
+            while wait := self.wait(tokens):
                 self._changed.clear()
                 with suppress(TimeoutError):  # an answer may give back much of what was guessed
                     async with asyncio.timeout(wait):
                         await self._changed.wait()
             await places.enter()  # taken before the request leaves, it would count too early
-            return {name: one.take(amounts[name]) for name, one in self.windows.items()}.get(
-                "tokens"
-            )
+            return self.take(tokens)
+
+    def wait(self, tokens: float) -> float:
+        """Seconds until there is room, 0 if there is; more than all of it fits an empty window."""
+        until = now = time.monotonic()
+        while self._shares and self._shares[0].at + WINDOW <= now:
+            self._used -= self._shares.popleft().tokens
+        count, used = len(self._shares), self._used + tokens
+        for share in self._shares:
+            if count < self._requests and used <= self._tokens:
+                break
+            count, used, until = count - 1, used - share.tokens, share.at + WINDOW
+        return until - now
+
+    def take(self, tokens: float) -> QuotaShare:
+        share = QuotaShare(time.monotonic(), tokens)
+        self._shares.append(share)
+        self._used += tokens
+        return share
 
     def used(self, share: QuotaShare | None, tokens: int) -> None:
-        """What a try really took, as its answer tells; 0 for one that was refused."""
-        if share:
-            self.windows["tokens"].correct(share, tokens)
+        """What a try really took, as its answer tells; 0 for one that was refused. Of a share that
+        has left the window nothing is counted."""
+        if share and share.at + WINDOW > time.monotonic():
+            self._used += tokens - share.tokens
+            share.tokens = tokens
             self._changed.set()

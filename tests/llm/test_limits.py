@@ -7,7 +7,7 @@ import asyncio
 from support.waiting import until
 
 from toolloom.llm import FakeServer
-from toolloom.llm.limits import ConcurrencyLimit, QuotaWindow
+from toolloom.llm.limits import ConcurrencyLimit, Quota
 
 
 async def test_cancelled_waiters_leave_no_gap():
@@ -26,14 +26,15 @@ async def test_cancelled_waiters_leave_no_gap():
 def test_a_share_is_what_was_used():
     """A request larger than the limit waits for an empty window, not for ever; a share that turns
     out smaller makes room, a larger one takes it."""
-    window = QuotaWindow(100)
-    assert window.wait(500) == 0
-    share = window.take(500)
-    assert 0 < window.wait(10) <= 61
-    window.correct(share, 20)
-    assert window.wait(80) == 0
-    window.correct(share, 90)
-    assert window.wait(80) > 0
+    quota = Quota()
+    quota.allow(None, 100)
+    assert quota.wait(500) == 0
+    share = quota.take(500)
+    assert 0 < quota.wait(10) <= 61
+    quota.used(share, 20)
+    assert quota.wait(80) == 0
+    quota.used(share, 90)
+    assert quota.wait(80) > 0
 
 
 async def test_limits_of_the_recipe_reach_the_wire(gateway, at, plain):
