@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import getpass
 import os
-from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property, partial
@@ -23,17 +22,17 @@ import pandas as pd
 import pyarrow.dataset
 from ipywidgets import HTML, Button, Checkbox, Dropdown, HBox, Label, Layout, Text, VBox
 from markupsafe import Markup
-from pandas.io.formats.style import Styler
 from pydantic import Field
 from rapidfuzz import fuzz, process
 
 from toolloom import prompts
+from toolloom.pipeline.dataset.figures import added
 from toolloom.pipeline.pages.dialogue import dialogue_html, readable
 from toolloom.pipeline.render.html import notebook_html
 from toolloom.pipeline.render.section import visible
 from toolloom.pipeline.store.files import hold, read_lines, read_records, record_line, write_lines
 from toolloom.pipeline.store.sync import local_outputs
-from toolloom.pipeline.store.version import PARTS, Version, dotted, find_version, numbers
+from toolloom.pipeline.store.version import PARTS, Version, find_version, versions
 from toolloom.schemas import JsonObject, NothingFound, Record, ToolloomError, digest
 from toolloom.schemas.splits import need_of, needed
 
@@ -92,7 +91,6 @@ def open_dataset(outputs: str | Path = "outputs", name: str = "", curator: str =
     StoreError.
     """
     pd.set_option("display.html.use_mathjax", False)  # two prices are no formula
-    pd.set_option("styler.html.mathjax", False)
     folder, user = local_outputs(outputs), curator or os.environ.get("TOOLLOOM_CURATOR", "")
     with suppress(KeyError, OSError):  # a container's user may have no name
         user = user or getpass.getuser()
@@ -104,7 +102,7 @@ class Inspection:
     """A version's rejected records as a table, and what curators say of them."""
 
     def __init__(self, version: Version, curator: str) -> None:
-        self.version, self.curator = version, curator
+        self.version, self.curator = version, visible(curator)
         self.marks_file = version.path.parent / "judgements.jsonl"
 
     @cached_property
@@ -154,28 +152,18 @@ class Inspection:
         """Rejected records by what they have in a column, the most frequent first."""
         return self.rows[column].str.split(MANY).explode().value_counts().rename("records")
 
-    def by(self, column: str) -> Styler:
-        """The counts with bars."""
-        counts = self.counts(column).to_frame()
-        return _harmless(counts.style.bar(subset=["records"], color="#e9b8a4", vmin=0))
-
     def versions(self) -> pd.DataFrame:
         """Rejected records by version and reason, as the manifests tell them."""
-        folder, found = self.version.path.parent, {}
-        for name in map(dotted, numbers(folder)[-24:]):
-            splits = find_version(folder, str(folder / name)).told("splits").values()
-            found[name] = pd.DataFrame([split["reasons"] for split in splits]).sum()
+        known = versions(self.version.path.parent)[-24:]
+        found = {one.number: added(one.told("splits").values(), "reasons") for one in known}
         return pd.DataFrame(found).T.fillna(0).astype(int).rename_axis("version")
 
     @property
-    def marks(self) -> dict[str, dict[str, Judgement]]:
-        """The marks that count, by record and curator. Others may be adding to them."""
-        found = defaultdict[str, dict[str, Judgement]](dict)
-        for mark in read_records(self.marks_file, Judgement) if self.marks_file.exists() else ():
-            found[mark.key].pop(mark.curator, None)
-            if mark.agrees is not None:
-                found[mark.key][mark.curator] = mark
-        return found
+    def marks(self) -> pd.DataFrame:
+        """The marks that count. Others may be adding to them."""
+        marks = read_records(self.marks_file, Judgement) if self.marks_file.exists() else ()
+        table = pd.DataFrame([vars(mark) for mark in marks], columns=[*Judgement.model_fields])
+        return table.drop_duplicates(["key", "curator"], keep="last").dropna(subset="agrees")
 
     def mark(self, row: Any, agrees: bool | None, note: str = "") -> Judgement:
         """Keep a mark; it is on the disk when this returns. Raises StoreError."""
@@ -184,7 +172,7 @@ class Inspection:
             version=self.version.number,
             agrees=agrees,
             note=visible(note.strip()),
-            curator=visible(self.curator),
+            curator=self.curator,
             time=dt.datetime.now(dt.UTC).replace(microsecond=0),
         )
         with hold(self.marks_file.with_name(".judgements.lock")):
@@ -192,25 +180,24 @@ class Inspection:
             write_lines(self.marks_file, [*before, record_line(mark)])
         return mark
 
-    def precision(self, column: str = "agent") -> Styler:
+    def precision(self, column: str = "agent") -> pd.DataFrame:
         """Of what was rejected and judged, how much is rightly rejected, with 95 % intervals.
 
         Equal records count once, a tie of curators not at all.
         """
-        verdicts = {}
-        for key, marks in self.marks.items():
-            agree = sum(bool(mark.agrees) for mark in marks.values())
-            if 2 * agree != len(marks):
-                verdicts[key] = 2 * agree > len(marks)
-        rows = self.rows.drop_duplicates("key")
-        rightly, groups = rows["key"].map(verdicts).astype(float), rows[column].str.split(MANY)
-        rows = rows.assign(rightly=rightly, **{column: groups}).explode(column)
+        rows, votes = self.rows.drop_duplicates("key"), self.marks.astype({"agrees": float})
+        agree = votes.groupby("key")["agrees"].mean()
+        rightly = rows["key"].map((agree[agree != 0.5] > 0.5).astype(float)).astype(float)
+        rows = rows.assign(rightly=rightly, **{column: rows[column].str.split(MANY)})
         counts = {"rejected": "size", "judged": "count", "rightly": "sum"}
-        table = rows.groupby(column)["rightly"].agg(**counts).astype(int)
-        table["precision"] = table["rightly"] / table["judged"]
-        table["at least"], table["at most"] = wilson(table["precision"], table["judged"])
-        style = _harmless(table.style)
-        return style.format("{:.0%}", subset=["precision", "at least", "at most"], na_rep="")
+        table = rows.explode(column).groupby(column)["rightly"].agg(**counts).astype(int)
+        part = table["rightly"] / table["judged"]
+        shares = {"precision": part, **wilson(part, table["judged"])}
+        shown = {
+            name: share.map("{:.0%}".format).where(part.notna(), "")
+            for name, share in shares.items()
+        }
+        return table.assign(**shown)
 
     @cached_property
     def _accepted(self) -> dict[tuple[str, int], str]:
@@ -237,16 +224,13 @@ def request_of(record: JsonObject) -> str:
     return next((text for text in texts if isinstance(text, str) and text), "")
 
 
-def _harmless(style: Styler) -> Styler:
-    return style.format(escape="html").format_index(escape="html")
-
-
-def wilson(part: Any, of: Any) -> tuple[Any, Any]:
+def wilson(part: Any, of: Any) -> JsonObject:
     """The 95 % score interval of a share, or of a column of shares (E. B. Wilson, JASA 22, 1927):
     honest for few marks."""
     spread = 1.959963984540054**2 / of
     half = (spread * (part * (1 - part) + spread / 4)) ** 0.5
-    return (part + spread / 2 - half) / (1 + spread), (part + spread / 2 + half) / (1 + spread)
+    ends = {"at least": part + spread / 2 - half, "at most": part + spread / 2 + half}
+    return {name: end / (1 + spread) for name, end in ends.items()}
 
 
 class Viewer:
@@ -301,7 +285,7 @@ class Viewer:
         rows = rows[said.str.contains(self.search.value, case=False, regex=False)]
         if self.unmarked.value:
             marks = self.data.marks
-            rows = rows[[self.data.curator not in marks.get(key, ()) for key in rows["key"]]]
+            rows = rows[~rows["key"].isin(marks.loc[marks["curator"] == self.data.curator, "key"])]
         self.rows, self.at = rows, 0
         self._show(0)
 
@@ -309,15 +293,14 @@ class Viewer:
         """Another record, with the note that its curator has kept."""
         self.page.value = self.note.value = ""  # none rather than the one before
         if not len(self.rows):
-            everything = len(self.data.rows)
-            self.place.value = "No rejected record fits." if everything else "Nothing was rejected."
+            self.place.value = "No rejected record fits."
             return
         self.at = (self.at + by) % len(self.rows)
         row, version = self.rows.iloc[self.at], self.data.version
         self.place.value = f"{self.at + 1:,} of {len(self.rows):,}"
-        marks = self.data.marks[row["key"]]
-        self.note.value = marks[self.data.curator].note if self.data.curator in marks else ""
-        told = (f"{who}: {'dis' * (not m.agrees)}agrees {m.note}" for who, m in marks.items())
+        marks = self.data.marks.query("key == @row.key")
+        self.note.value = "".join(marks.loc[marks["curator"] == self.data.curator, "note"])
+        told = (f"{m.curator}: {'dis' * (not m.agrees)}agrees {m.note}" for m in marks.itertuples())
         record = self.data.whole("rejected", row["split"], row["index"])
         near = self.data.nearest(row["text"])
         with readable(version, record):

@@ -49,7 +49,7 @@ async def test_filters_choose_what_is_shown(tmp_path: Path) -> None:
     press(viewer, "next")
     for column in FILTERS:
         labels = [label for label, _ in viewer.filters[column].options]
-        counts = viewer.data.by(column).data["records"]
+        counts = viewer.data.counts(column)
         assert labels[1:] == [f"{value} ({n})" for value, n in counts.items()]
     assert viewer.place.value == "1 of 5"
     viewer.filters["reason"].value = viewer.data.rows["reason"][0]
@@ -83,7 +83,10 @@ async def test_what_is_said_is_no_markup_and_no_formula(tmp_path: Path) -> None:
     said = press(Viewer(data), "agree")
     assert "(&lt;b&gt;$x^2$)" in said
     assert "mathjax_ignore" in said
-    for html in (data.by("category").to_html(), data.precision("category").to_html()):
+    for html in (
+        data.counts("category").to_frame().to_html(),
+        data.precision("category").to_html(),
+    ):
         assert "&lt;b&gt;$x^2$" in html
         assert "<b>$" not in html
 
@@ -94,7 +97,7 @@ async def test_most_curators_decide_and_the_last_mark_counts(tmp_path: Path) -> 
     row = data.rows.iloc[0]
 
     def judged() -> tuple[int, int]:
-        table = data.precision("split").data
+        table = data.precision("split")
         return table["judged"].sum(), table["rightly"].sum()
 
     def mark(curator: str, agrees: bool | None) -> None:
@@ -122,12 +125,12 @@ async def test_two_curators_may_mark_at_once(tmp_path: Path) -> None:
             other = Inspection(data.version, name)
             for row in rows:
                 threads.submit(other.mark, row, True)
-    assert [{*marks} for marks in data.marks.values()] == [{"anna", "ben"}] * 5
+    assert [*data.marks.groupby("key")["curator"].agg(set)] == [{"anna", "ben"}] * 5
 
 
 def test_an_interval_is_honest_for_few_marks() -> None:
     """Figures of Brown, Cai and DasGupta (2001): 3 of 3 right is 44 % to 100 %."""
-    assert wilson(1.0, 3) == pytest.approx((0.4385, 1.0), abs=1e-4)
+    assert [*wilson(1.0, 3).values()] == pytest.approx([0.4385, 1.0], abs=1e-4)
 
 
 async def test_the_newest_dataset_is_opened(tmp_path: Path) -> None:
