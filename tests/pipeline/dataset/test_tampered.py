@@ -72,7 +72,7 @@ def verified(version: Path, config: str, split: str, rows: list[Row]) -> VerifyR
         return verify(version)
 
 
-few = settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 
 
 @few
