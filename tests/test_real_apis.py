@@ -151,7 +151,7 @@ async def recovered(wrong: str, right: list[str], folder: Path) -> Made:
     fields = {
         "name": "errors",
         "apis": {"sources": [{**source, **values}]},
-        "queries": {"count": 6, "abilities": {"call": 1}, "scenarios": {"error_recovery": 1}},
+        "queries": {"count": 3, "abilities": {"call": 1}, "scenarios": {"error_recovery": 1}},
         "tester": {"votes": 0},
         "splits": toys.ALL_IN_TRAIN,
     }
