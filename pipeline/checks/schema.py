@@ -7,11 +7,12 @@ JSON of a size worth checking, `violations` what leaves its schema, and the rest
 from __future__ import annotations
 
 import datetime as dt
+import json
 import marshal
 import math
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -28,31 +29,28 @@ _DIGITS = 300  # more make no float; from 4,300 Python refuses to print an integ
 
 def oddity(value: Any) -> str | None:
     """What makes a value no plain JSON of bearable depth and size, or None. Never recurses."""
-    if type(value) is str and value.isascii() and len(value) <= _LETTERS:
-        return None
     level, nodes, letters = [value], 1, 0
-    for _ in range(_DEPTH + 1):  # a level at a time: nearly all values are plain, so it is quick
+    for _ in range(_DEPTH + 1):
         below: list[Any] = []
         for item in level:
             if isinstance(item, str):
-                pass
+                letters += len(item)
+                if not item.isascii() and _HALF.search(item):
+                    return "half a surrogate pair"
             elif isinstance(item, dict):
-                nodes += len(item)
-                below += item.values()
-                try:
-                    item = "".join(item)  # its keys, as one text
-                except TypeError:
+                if not all(isinstance(key, str) for key in item):
                     return "a key that is no string"
+                below += [*item, *item.values()]
             elif isinstance(item, list):
                 below += item
-                continue
-            else:
-                if item is not None and (fault := _odd_leaf(item)) is not None:
-                    return fault
-                continue
-            letters += len(item)
-            if not item.isascii() and _HALF.search(item):
-                return "half a surrogate pair"
+            elif isinstance(item, float):
+                if not math.isfinite(item):
+                    return f"{item} is no number of JSON"
+            elif isinstance(item, int):
+                if item.bit_length() >= _DIGITS * 3.32:
+                    return f"more than {_DIGITS} digits"
+            elif item is not None:
+                return f"a {type(item).__name__}, which JSON does not have"
         nodes += len(below)
         if nodes > _NODES or letters > _LETTERS:
             return f"larger than {_NODES} parts or {_LETTERS} letters"
@@ -62,37 +60,17 @@ def oddity(value: Any) -> str | None:
     return f"nested deeper than {_DEPTH} levels"
 
 
-def _odd_leaf(item: Any) -> str | None:
-    if item is None or isinstance(item, bool):
-        return None
-    if isinstance(item, float):
-        return None if math.isfinite(item) else f"{item} is no number of JSON"
-    if isinstance(item, int):
-        return None if item.bit_length() < _DIGITS * 3.32 else f"more than {_DIGITS} digits"
-    return f"a {type(item).__name__}, which JSON does not have"
-
-
 def schema_oddity(schema: Any) -> str | None:
-    """The same of an API's schema, or that it is none; once for each, as APIs come again in
-    hundreds of rows."""
-    try:
-        return _schema_oddity(marshal.dumps(schema, 2))
-    except ValueError:  # nested too deep, or no JSON
-        return oddity(schema) or "not an object schema"
-
-
-@lru_cache(maxsize=2048)
-def _schema_oddity(content: bytes) -> str | None:
-    schema = marshal.loads(content)
+    """The same of an API's schema, or that it is none."""
     if schema is None:
         return None
-    if (fault := oddity(schema)) or not isinstance(schema, dict):
-        return fault or "not an object schema"
-    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if fault := oddity(schema):
+        return fault
+    properties = schema.get("properties", {}) if isinstance(schema, dict) else None
     fits = (
         isinstance(properties, dict)
         and all(isinstance(part, dict | bool) for part in properties.values())
-        and isinstance(required, list)
+        and isinstance(required := schema.get("required", []), list)
         and all(isinstance(name, str) for name in required)
     )
     return None if fits else "not an object schema"
@@ -119,24 +97,17 @@ class Violation(NamedTuple):
         return f"`{self.path}`: {self.message}" if self.path else self.message
 
 
-def _is_time(text: str) -> bool:
-    """A dialogue has one local present, so its times need no offset, which RFC 3339 asks for."""
+def _parses(parse: Callable[[str], Any], text: str) -> bool:
     try:
-        return bool(dt.time.fromisoformat(text)) or ":" in text
-    except ValueError:
-        return False
-
-
-def _is_date_time(text: str) -> bool:
-    try:
-        return bool(dt.datetime.fromisoformat(text)) and len(text) > 10
+        return bool(parse(text))
     except ValueError:
         return False
 
 
 _FORMATS: dict[str, Callable[[str], bool]] = {
-    "time": _is_time,
-    "date-time": _is_date_time,
+    # A dialogue has one local present, so its times need no offset, which RFC 3339 asks for.
+    "time": partial(_parses, dt.time.fromisoformat),
+    "date-time": lambda text: len(text) > 10 and _parses(dt.datetime.fromisoformat, text),
     # Formats that are not checked: nobody writes them by hand in a dialogue.
     **dict.fromkeys(
         ("idn-email", "idn-hostname", "iri", "iri-reference", "uri-reference", "uri-template",
@@ -156,8 +127,6 @@ def violations(schema: JsonObject, value: Any) -> list[Violation]:
             Violation(".".join(map(str, e.instance_path)), str(e.schema_path[-1]), e.message[:200])
             for e in islice(checker.iter_errors(value), _MOST)
         ]
-    except UncheckableSchema:
-        raise
     # A hostile schema or value breaks a validator in ways that no list covers.
     except Exception as error:
         raise UncheckableSchema(str(error).partition("\n")[0][:200]) from error
@@ -172,7 +141,7 @@ def _checker(content: bytes) -> Draft202012Validator:
     if _paths(schema) > _STEPS:
         raise UncheckableSchema(f"follows more than {_STEPS} references")
     return Draft202012Validator(
-        _bounded(schema),
+        json.loads(json.dumps(schema), object_hook=_bounded),
         formats=_FORMATS,
         validate_formats=True,
         retriever=_refuse,
@@ -184,13 +153,9 @@ def _refuse(address: str) -> Any:
     raise ValueError(f"{address[:100]} is not fetched")
 
 
-def _bounded(schema: Any) -> Any:
-    """The schema without keywords that take exponential time."""
-    if isinstance(schema, list):
-        return [_bounded(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {key: _bounded(part) for key, part in schema.items() if key not in _UNBOUNDED}
+def _bounded(schema: JsonObject) -> JsonObject:
+    """Without keywords that take exponential time."""
+    return {key: part for key, part in schema.items() if key not in _UNBOUNDED}
 
 
 def _paths(schema: JsonObject) -> float:
@@ -257,23 +222,22 @@ _ANNOTATIONS = frozenset({
 PLAIN_OBJECT = _ANNOTATIONS | {"properties", "required", "additionalProperties"}
 
 
+def _kinds(schema: JsonObject) -> list[str]:
+    kind = schema.get("type")
+    return [k for k in as_strings(kind if isinstance(kind, list) else [kind]) if k != "null"]
+
+
 def kind_of(schema: Any) -> str | None:
     """The type of a schema's values but null; None where it says none or several."""
     if not isinstance(schema, dict):
         return None
-    kind = schema.get("type")
-    kinds = [k for k in (kind if isinstance(kind, list) else [kind]) if k != "null"]
-    if kinds and isinstance(kinds[0], str):
-        return kinds[0] if len(kinds) == 1 else None
     parts = [v for v in variants_of(schema) if isinstance(v, dict) and not is_null(v)]
-    variants = {first_type(part) for part in parts}
-    return variants.pop() if len(variants) == 1 else None
+    kinds = _kinds(schema) or list({first_type(part) or "" for part in parts})
+    return kinds[0] or None if len(kinds) == 1 else None
 
 
 def first_type(schema: JsonObject) -> str | None:
-    kind = schema.get("type")
-    kinds = kind if isinstance(kind, list) else [kind]
-    return next((k for k in kinds if isinstance(k, str) and k != "null"), None)
+    return next(iter(_kinds(schema)), None)
 
 
 def variants_of(schema: JsonObject) -> Iterator[Any]:
