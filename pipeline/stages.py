@@ -37,7 +37,6 @@ from toolloom.pipeline.worlds.library import (
     check_worlds,
     expect_rows,
     named_worlds,
-    wants_worlds,
     world_of,
 )
 from toolloom.pipeline.worlds.library import names as worlds_named
@@ -397,9 +396,9 @@ STAGES: tuple[Stage, ...] = (
         settle=settle_worlds,
         expects=expect_worlds,
         beside=True,
-        when=wants_worlds,
+        when=attrgetter("played"),
         check=check_worlds,
-        here=wants_worlds,
+        here=attrgetter("played"),
     ),
     Stage(
         "apis",

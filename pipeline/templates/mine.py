@@ -52,9 +52,8 @@ _DRAWS = 240
 _TRIED = 5  # rows of which one has to pass
 _ENTRY = 20_000  # places of arguments whose values are noted
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_DATED = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}")
 _CALENDAR = re.compile(
-    r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|to(?:day|morrow|night)|yesterday|weekend"
+    r"\d{4}-\d{2}-\d{2}|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|to(?:day|morrow|night)|yesterday|weekend"
     r"|jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|june?|july?|aug(?:ust)?|sept?(?:ember)?"
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?|\d{1,2}(?:st|nd|rd|th))\b",
     re.IGNORECASE,
@@ -70,10 +69,6 @@ _WORKED_OUT = re.compile(
 _LENGTHS = re.compile(r"(?:night|day|week|month)s?|duration|length|stay")
 _LABELS = re.compile(r"ids?|number|no|code|zip|postcode|phone|isbn|account|reference|order|ticket")
 """Names whose numbers are labels: nothing is counted with them."""
-
-Found: TypeAlias = tuple[int, int, str]
-"""A place in a text that a value takes, and the form in which it stands there."""
-
 
 Doubt: TypeAlias = tuple[Reason, str]
 Path: TypeAlias = tuple[str | int, ...]
@@ -178,9 +173,9 @@ class _Value:
     def is_day(self) -> bool:
         return _day(self.value) is not None
 
-    def places(self, text: str) -> list[Found]:
-        """Where any form of it stands alone, from left to right."""
-        found: list[Found] = []
+    def places(self, text: str) -> list[tuple[int, int, str]]:
+        """Where any form of it stands alone, and which, from left to right."""
+        found: list[tuple[int, int, str]] = []
         for form, say in self.forms.items():
             for match in re.finditer(re.escape(say(self.value)), text):
                 taken = any(a < match.end() and match.start() < b for a, b, _ in found)
@@ -265,10 +260,8 @@ class _Sample:
         """The value, or a word of it that means something, where no slot takes it; else empty."""
         if (whole := _in_words(str(one.value))).strip() and whole in _in_words(left):
             return str(one.value)
-        if one.is_day:
-            return ""
         said = {stem(w.folded) for w in words(spaced(left))} - self._common
-        wanted = (w.folded for w in own if len(w.folded) > 3)
+        wanted = (w.folded for w in own if len(w.folded) > 3 and not one.is_day)
         return next((word for word in wanted if stem(word) in said), "")
 
     def _followed(self, one: _Value, left: str) -> Doubt | None:
@@ -291,7 +284,7 @@ class _Sample:
                     follows = follows or f"`{name}` of the response may be counted from it"
                 if _is_number(one.value) and digits and not _named(one.name, _LABELS):
                     follows = follows or f"`{name}` of the response may follow from it"
-        if one.is_day and (self._dates > 1 or _CALENDAR.search(left) or _DATED.search(left)):
+        if one.is_day and (self._dates > 1 or _CALENDAR.search(left)):
             follows = "other days may be counted from it"
         return (_AMBIGUOUS, follows) if follows else None
 
@@ -493,22 +486,21 @@ def _in_words(text: str) -> str:
 
 def _is_kin(value: Any, one: _Value, now: dt.datetime) -> bool:
     """Whether a value takes the same places: of the same type and kind, as long, worded alike."""
-    if type(value) is not type(one.value):
+    was = one.value
+    if type(value) is not type(was):
         return False
     if not isinstance(value, str):
-        return (value < 0) == (one.value < 0) and len(str(abs(value))) >= DIGITS
+        return (value < 0) == (was < 0) and len(str(abs(value))) >= DIGITS
     if not value.isprintable() or value != value.strip() or not 0 < len(value) <= LONGEST:
         return False
-    if is_code(value) != is_code(one.value):
+    day, old, today = _day(value), _day(was), now.date()
+    if day and old:
+        return (day >= today) == (old >= today) and abs((day - today).days) <= FURTHEST
+    if day or old or is_code(value) != is_code(was):
         return False
-    day, was, today = _day(value), _day(one.value), now.date()
-    if day and was:
-        return (day >= today) == (was >= today) and abs((day - today).days) <= FURTHEST
-    if day or was:
+    if any((mark in value) != (mark in was) for mark in (". ", "\n", "? ", "; ", ",")):
         return False
-    if any((mark in value) != (mark in one.value) for mark in (". ", "\n", "? ", "; ", ",")):
-        return False
-    return bool(value[:1].isupper() == str(one.value)[:1].isupper())
+    return bool(value[:1].isupper() == was[:1].isupper())
 
 
 def _candidates(
@@ -542,8 +534,6 @@ def _drawn(one: _Value, now: dt.datetime, language: str, rng: random.Random) -> 
     schema = {k: v for k, v in one.schema.items() if k not in ("examples", "default")}
     made = draw_value(re.sub(r"(?i)_?name$", "", one.name) or one.name, schema, rng, now, language)
     locale = LOCALES.get(language, "en_US")
-    for table in (TOPICS.get(locale, ()), REMARKS.get(locale, ())):
-        # A topic only in place of another: such a name tells nothing of what else would do.
-        if made in table and value not in table:
-            raise NoValue(one.name)
+    if made in (*TOPICS.get(locale, ()), *REMARKS.get(locale, ())):
+        raise NoValue(one.name)  # it tells nothing of what else would do
     return made

@@ -262,10 +262,6 @@ def written_by_model(recipe: Recipe) -> bool:
     return words == "model" or (words == "auto" and not (endpoint.small or endpoint.absent))
 
 
-def wants_worlds(recipe: Recipe) -> bool:
-    return recipe.played is not None
-
-
 def check_worlds(recipe: Recipe) -> None:
     """Raises RecipeError or WorldError for worlds that are not there or no worlds. A run that
     begins with a version has that version's."""
