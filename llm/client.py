@@ -287,17 +287,14 @@ class Client:
                     self._places.answered()
                     self._failures = 0
                     return result
-                except Trouble as trouble:
-                    trouble.seconds = time.monotonic() - began
-                    if trouble.kind in (429, 503, "timeout"):
-                        self._places.refused(began, trouble.pause or 0.0)
-                    if trouble.kind != 429:
-                        self._failures += 1
-                    if not isinstance(trouble.kind, int):  # nobody knows: it may be answered
-                        used = most
-                    await self._shared.lose(used)
-                    raise
-                except RequestRefused:
+                except (Trouble, RequestRefused) as error:
+                    if isinstance(error, Trouble):
+                        error.seconds = time.monotonic() - began
+                        if error.kind in (429, 503, "timeout"):
+                            self._places.refused(began, error.pause or 0.0)
+                        self._failures += error.kind != 429
+                        if not isinstance(error.kind, int):  # nobody knows: it may be answered
+                            used = most
                     await self._shared.lose(used)
                     raise
                 finally:
@@ -405,10 +402,8 @@ class Client:
 
     def given_up(self, error: Trouble, made: int, others: bool) -> Exception:
         """What all tries of a request amount to; `others`: whether others are answered."""
-        at, tried = (
-            self.caller.address,
-            f"{error} (tried {'once' if made == 1 else f'{made} times'})",
-        )
+        at = self.caller.address
+        tried = f"{error} (tried {'once' if made == 1 else f'{made} times'})"
         raw = error.raw if isinstance(error, Garbled) else None
         if others:
             words = f"{at} fails on this request, while it answers another: {tried}."
