@@ -210,7 +210,7 @@ class Batcher:
                     note(logging.WARNING, "no_batches", f"{none}: requests are sent one by one.")
                 self._none, failed = none, dict.fromkeys(row.tries, (none, NOTHING))
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
-            if row.state == OPEN or not isinstance(error, RequestRefused):
+            if row.state == OPEN or not (content and isinstance(error, RequestRefused)):
                 self._taken_up = False  # who asks again shall find the batch
                 for key in row.tries:
                     self._settle(key, NOTHING, error)
