@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -54,11 +53,9 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 
 def test_the_layers_have_no_exceptions() -> None:
     """What import-linter holds, it holds without a single ignored import, in functions too."""
-    config = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    contracts = config["contracts"]
-    assert any(contract["type"] == "layers" for contract in contracts)
-    assert not {"ignore_imports", "exclude_type_checking_imports"} & {*config, *contracts[0]}
-    assert not any("ignore_imports" in contract for contract in contracts)
+    config = (ROOT / "pyproject.toml").read_text()
+    assert 'type = "layers"' in config
+    assert "ignore_imports" not in config and "exclude_type_checking_imports" not in config
 
 
 def test_a_room_says_what_lives_in_it() -> None:

@@ -5,10 +5,8 @@ What `run`, `regenerate`, `expand` and `rewrite` make, say and ask is pinned in 
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support import processes, toys
@@ -18,22 +16,16 @@ from support.processes import committed, hashes, kill, start, whole_recipe
 from toolloom.pipeline.dataset.publish import publish
 
 
-def rows(outputs: Path, stage: str, kind: str) -> list[dict[str, Any]]:
-    (path,) = outputs.glob(f"runs/*/{stage}/{kind}.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 @pytest.mark.slow
 def test_a_run_killed_again_and_again_ends_like_an_unbroken_one(tmp_path: Path) -> None:
-    """After kill -9 at random moments no answered request is repeated, no record is lost, and
-    all bytes are equal.
+    """After kill -9 at random moments no answered request is repeated, and all bytes are equal.
 
     A request counts as answered when its answer is in the response cache at the moment of the
     kill. Answers the server sent that were still on their way then were never used; those alone
     may be asked for again. Requests are the same when their bodies are.
     """
     broken, whole, kills, repeated = tmp_path / "broken", tmp_path / "whole", 0, 0
-    dice, times = random.Random(0), 30
+    dice, times = random.Random(0), 15
     with processes.endpoint(tmp_path) as endpoint:
         (tmp_path / "whole.yaml").write_text(whole_recipe(endpoint.base_url))
         command = ("run", tmp_path / "whole.yaml", "--engine", "local")
@@ -55,10 +47,6 @@ def test_a_run_killed_again_and_again_ends_like_an_unbroken_one(tmp_path: Path) 
     assert hashes(broken) == hashes(whole)
     kept = [len(committed(outputs / "cache.sqlite")) for outputs in (broken, whole)]
     assert kept == [unbroken, unbroken]
-    stages = ("queries", "dialogues", "tested", "deduplicated")
-    ends = [row["id"] for stage in stages for row in rows(broken, stage, "rejected")]
-    ends += [r["dialogue"]["query"]["id"] for r in rows(broken, "deduplicated", "accepted")]
-    assert len(set(ends)) == len(ends) == 60
 
 
 def test_two_datasets_are_two_to_the_loader(tmp_path: Path) -> None:

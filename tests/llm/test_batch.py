@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.batch_server import Batching, BatchServer
-from support.batches import QUICK, ask_all, echo, opened, rows
+from support.batch_server import QUICK, Batching, BatchServer, ask_all, echo, opened, rows
 from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
@@ -322,7 +321,7 @@ async def test_a_batch_that_was_never_made_is_forgotten(cache, batched, plain):
 
 RUN = """
 import asyncio, sys
-from support.batches import ask_all, opened
+from support.batch_server import ask_all, opened
 from toolloom.llm import Request
 from toolloom.schemas import Endpoint
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.batches import rows
+from support.batch_server import rows
 
 from toolloom.llm.cache import Cache, Entry, address
 from toolloom.schemas import StoreError, Usage

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from toolloom.schemas import (
+    Price,
     Recipe,
     RecipeError,
     Scenario,
@@ -28,6 +29,9 @@ def problem(**fields: Any) -> str:
 
 
 SHOP = {"worlds": ["shop"]}
+ROOT = Path(__file__).parents[2]
+PLACE = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
+PRICES = {"m": {"prompt": 2, "completion": 8}}
 
 
 @pytest.mark.parametrize(
@@ -229,3 +233,63 @@ def test_paths_are_relative_to_the_recipe(tmp_path: Path, monkeypatch: pytest.Mo
     assert made.curation.against == ("api-bank", "recipes/holdout.jsonl")
     monkeypatch.chdir(recipes)
     assert load_recipe("toy.yaml").apis.sources[0].path == "none.yaml"
+
+
+@pytest.mark.parametrize(
+    ("price", "batch", "dollars"),
+    [
+        ({}, False, 2 * 1.0 + 8 * 0.5),
+        ({"cached": 0.5}, False, 2 * 0.6 + 0.5 * 0.4 + 8 * 0.5),
+        ({"cached": 0.5}, True, 2 * 0.6 + 0.5 * 0.4 + 8 * 0.5),
+        ({"batch_prompt": 1, "batch_completion": 4}, True, 1 * 1.0 + 4 * 0.5),
+        ({"batch_prompt": 1, "cached": 0.5}, True, 1 * 0.6 + 0.5 * 0.4 + 8 * 0.5),
+        ({"batch_prompt": 1, "batch_cached": 0.1}, True, 1 * 0.6 + 0.1 * 0.4 + 8 * 0.5),
+    ],
+)
+def test_a_price_counts_cached_tokens_and_batches(
+    price: dict[str, float], batch: bool, dollars: float
+) -> None:
+    """Cached tokens are among those sent; what has no price of its own has the nearest one. An
+    endpoint that miscounts does not make a cost negative."""
+    made = Price(prompt=2, completion=8, **price)
+    assert made.cost(1_000_000, 500_000, 400_000, batch=batch) == pytest.approx(dollars)
+    assert made.cost(10, 0, 99, batch=batch) >= 0
+
+
+def test_prices_come_from_the_recipe_or_a_file(tmp_path: Path) -> None:
+    """`prices` is a mapping or a path, and both are the same recipe, also written out and read back;
+    the file that ships is one. A limit in dollars needs them, but where nothing costs anything."""
+    (tmp_path / "prices.yaml").write_text("m: {prompt: 2, completion: 8}")
+    named = recipe(model=PLACE, prices=str(tmp_path / "prices.yaml"))
+    assert named == recipe(model=PLACE, prices=PRICES)
+    assert named.prices["m"].completion == 8
+    (tmp_path / "recipe.yaml").write_text(named.model_dump_json())
+    assert load_recipe(tmp_path / "recipe.yaml") == named
+    with pytest.raises(RecipeError, match=r"budget\.max_cost needs `prices`.*missing: m"):
+        recipe(model=PLACE, budget={"max_cost": 1})
+    for fields in ({"prices": PRICES}, {"model": {}}):
+        assert recipe(**{"model": PLACE, "budget": {"max_cost": 1}, **fields}).budget.max_cost == 1
+    example = recipe(model=PLACE, prices=str(ROOT / "recipes" / "examples" / "prices.yaml"))
+    assert example.prices["example-large"].cost(0, 1_000_000, batch=True) == 4
+
+
+def test_a_file_of_prices_that_is_none_is_told(tmp_path: Path) -> None:
+    """The message names the file or the field."""
+    path = tmp_path / "prices.yaml"
+    for name, text, message in (
+        (path, "m: [", "is not valid YAML"),
+        (path, "m: {prompt: x}", r"prices\.m\.prompt: Input should be a valid number"),
+        ("none.yaml", "", r"none\.yaml: cannot be read"),
+        ("\0", "", "cannot be read .embedded null byte"),
+    ):
+        path.write_text(text)
+        with pytest.raises(RecipeError, match=message):
+            recipe(model=PLACE, prices=str(name))
+
+
+def test_a_budget_and_prices_of_others_make_no_other_run() -> None:
+    """What a run may cost is not what it makes; what its models cost stands in its records."""
+    plain, priced = recipe(model=PLACE), recipe(model=PLACE, prices=PRICES)
+    assert recipe(model=PLACE, budget={"max_requests": 9}).run_id == plain.run_id
+    assert recipe(model=PLACE, prices={"other": {"prompt": 1}}).run_id == plain.run_id
+    assert priced.run_id != plain.run_id

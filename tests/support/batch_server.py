@@ -1,4 +1,5 @@
-"""The Batch API of the scripted endpoint: files, batches, and answers by the server's script.
+"""The Batch API of the scripted endpoint: files, batches, and answers by the server's script; and
+requests asked in batches, with what a cache keeps of them.
 
 As OpenAI documents it: https://platform.openai.com/docs/api-reference/batch
 """
@@ -6,14 +7,20 @@ As OpenAI documents it: https://platform.openai.com/docs/api-reference/batch
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import sqlite3
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aiohttp import BodyPartReader, web
 
+from toolloom.llm import Gateway, Model, Request
+from toolloom.llm.batch import Pace
 from toolloom.llm.scripted import FakeServer, Script, ScriptedFailure, improvise
-from toolloom.schemas import JsonObject
+from toolloom.schemas import Endpoint, JsonObject
 
 FULL = "Enqueued token limit reached for fake. Please try again once some batches have completed."
 
@@ -158,3 +165,31 @@ class BatchServer(FakeServer):
 def _refused(status: int, message: str) -> web.Response:
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
     return web.json_response({"error": error}, status=status)
+
+
+QUICK = Pace(gather=0.05, first_poll=0.02, longest_poll=0.05, settle=0.3)
+
+
+def echo(body: JsonObject) -> str:
+    """The script of a server that says which request it answers."""
+    return f"answer to {body['messages'][-1]['content']}"
+
+
+@contextlib.asynccontextmanager
+async def opened(cache: Path | str, endpoint: Endpoint, **options: Any) -> AsyncIterator[Model]:
+    """A model behind a gateway that does not wait long."""
+    async with Gateway(cache, **{"pace": QUICK, **options}) as gateway:
+        yield gateway.model(endpoint)
+
+
+async def ask_all(
+    model: Model, plain: Callable[..., Request], count: int, **gathering: bool
+) -> list[Any]:
+    asked = (model.complete(plain(f"question {n}")) for n in range(count))
+    return await asyncio.gather(*asked, **gathering)
+
+
+def rows(cache: Path | str, table: str) -> list[Any]:
+    with contextlib.closing(sqlite3.connect(cache)) as connection:
+        connection.row_factory = sqlite3.Row
+        return connection.execute(f"SELECT * FROM {table}").fetchall()

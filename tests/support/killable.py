@@ -25,14 +25,9 @@ from support.waiting import come_to_rest
 from toolloom.llm import Request
 from toolloom.pipeline.run import make_dataset
 from toolloom.pipeline.stage import Context, Stage
-from toolloom.schemas import Outcome, Recipe, Sample
+from toolloom.schemas import Outcome, Sample
 
 COUNT = 12
-
-
-def recipe(base_url: str) -> Recipe:
-    model = {"base_url": base_url, "model": "fake", "concurrency": 2}
-    return toys.recipe(model=model, queries={"count": COUNT}, shard_size=2)
 
 
 def pass_all(given: Any) -> Any:
@@ -43,43 +38,36 @@ def pass_all(given: Any) -> Any:
 STAGES = (*toys.STAGES, Stage("sifted", "", Sample, Sample, sift=pass_all))
 
 
-def stages(reach: Callable[[str], None]) -> tuple[Stage, ...]:
-    """The toy stages, which ask a question for every record and tell where they are."""
+def telling(reach: Callable[[str], None], name: str, function: Any) -> Any:
+    """The function, which tells that it is called; a draw or a sift tells each record."""
 
-    def asking(stage: Stage) -> Any:
-        async def work(record: Any, context: Context) -> Outcome:
-            words = f"{stage.name} {record.id if hasattr(record, 'id') else record.category}"
-            message = {"role": "user", "content": words}
-            reach("asked")
-            await context.model("query").complete(
-                Request((message,), schema=None, max_tokens=16, temperature=0.5, seed=1)
-            )
-            reach("answered")
-            assert stage.work
-            return await stage.work(record, context)
+    def whole(*given: Any, **more: Any) -> Any:
+        reach(name)
+        return function(*given, **more)
 
-        return stage.work and work
-
-    def telling(name: str, part: Any) -> Any:
-        def whole(*given: Any) -> Any:
+    def each(*given: Any) -> Any:
+        for one in function(*given):
             reach(name)
-            return part(*given)
+            yield one
 
-        def each(*given: Any) -> Any:
-            for one in part(*given):
-                reach(name)
-                yield one
+    return function and (each if name in ("feed", "sift") else whole)
 
-        return part and (whole if name == "settle" else each)
 
-    return tuple(
-        dataclasses.replace(
-            stage,
-            work=asking(stage),
-            **{name: telling(name, getattr(stage, name)) for name in ("feed", "settle", "sift")},
+def asking(reach: Callable[[str], None], stage: Stage) -> Any:
+    """The work of a stage, which asks a question for every record."""
+
+    async def work(record: Any, context: Context) -> Outcome:
+        words = f"{stage.name} {record.id if hasattr(record, 'id') else record.category}"
+        message = {"role": "user", "content": words}
+        reach("asked")
+        await context.model("query").complete(
+            Request((message,), schema=None, max_tokens=16, temperature=0.5, seed=1)
         )
-        for stage in STAGES
-    )
+        reach("answered")
+        assert stage.work
+        return await stage.work(record, context)
+
+    return stage.work and work
 
 
 def work(outputs: str, base_url: str, point: str, times: int) -> None:
@@ -91,15 +79,15 @@ def work(outputs: str, base_url: str, point: str, times: int) -> None:
         if left[name] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def telling(name: str, function: Any) -> Any:
-        def told(*given: Any, **more: Any) -> Any:
-            reach(name)
-            return function(*given, **more)
-
-        return told
-
-    os.replace, os.fsync = telling("replace", os.replace), telling("fsync", os.fsync)
-    made = make_dataset(recipe(base_url), outputs=Path(outputs), stages=stages(reach))
+    for name in ("replace", "fsync"):
+        setattr(os, name, telling(reach, name, getattr(os, name)))
+    stages = []
+    for stage in STAGES:
+        parts = {n: telling(reach, n, getattr(stage, n)) for n in ("feed", "settle", "sift")}
+        stages.append(dataclasses.replace(stage, work=asking(reach, stage), **parts))
+    model = {"base_url": base_url, "model": "fake", "concurrency": 2}
+    recipe = toys.recipe(model=model, queries={"count": COUNT}, shard_size=2)
+    made = make_dataset(recipe, outputs=Path(outputs), stages=tuple(stages))
     assert asyncio.run(made).published
 
 

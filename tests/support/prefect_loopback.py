@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 
+from support.processes import whole_recipe
 from support.waiting import wait_for
 from toolloom.llm import FakeServer
 
@@ -162,18 +163,9 @@ def family(pid: int) -> list[int]:
     return found
 
 
-RECIPE = """
-name: %s
-model: {base_url: "%s", model: fake, concurrency: 4, retry: {tries: 2}}
-apis: {domains: 3, per_domain: 3, worlds: false}
-queries: {count: %d}
-shard_size: 4
-"""
-
-
 def write_recipe(folder: Path, fake: FakeServer, name: str, count: int = 12) -> Path:
     path = folder / f"{name}.yaml"
-    path.write_text(RECIPE % (name, fake.base_url, count))
+    path.write_text(whole_recipe(fake.base_url, count, name=name))
     return path
 
 

@@ -20,7 +20,7 @@ from support.waiting import come_to_rest
 TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 FAKE = [sys.executable, "-m", "toolloom.llm.scripted", "--port=0", "--latency=0.05"]
 WHOLE = """
-name: whole
+name: %s
 model: {base_url: "%s", model: fake, concurrency: 16}
 apis: {domains: 4, per_domain: 3, worlds: false}
 queries: {count: %d}
@@ -75,9 +75,9 @@ def kill(
     return killed
 
 
-def whole_recipe(base_url: str, count: int = 60, shard_size: int = 4) -> str:
+def whole_recipe(base_url: str, count: int = 60, shard_size: int = 4, name: str = "whole") -> str:
     """A recipe of all five agents, with so many queries."""
-    return WHOLE % (base_url, count, shard_size)
+    return WHOLE % (name, base_url, count, shard_size)
 
 
 def committed(cache: Path) -> set[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 from support import prefect_loopback
-from support.prefect_loopback import RECIPE, Served
-from support.processes import TOOLLOOM
+from support.prefect_loopback import Served
+from support.processes import TOOLLOOM, whole_recipe
 from support.waiting import PATIENCE
 
 
@@ -27,7 +27,7 @@ def served(
     """Ends with Ctrl-C, which must be an end without a traceback."""
     folder = tmp_path_factory.mktemp("served")
     recipe, log = folder / "served.yaml", folder / "log"
-    recipe.write_text(RECIPE % ("served", "http://127.0.0.1:9/v1", 4))
+    recipe.write_text(whole_recipe("http://127.0.0.1:9/v1", name="served"))
     command = [*TOOLLOOM, "serve", recipe, "--outputs", "out"]
     process = prefect_server.start(*command, log=log, cwd=folder)
     try:
