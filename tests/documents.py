@@ -131,7 +131,7 @@ def commands(group: Any = None, before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def command_table() -> str:
-    rows = []
+    rows = list[tuple[str, ...]]()
     for name, command in commands():
         arguments = (
             parameter.metavar if parameter.required else f"[{parameter.metavar}]"
@@ -139,9 +139,8 @@ def command_table() -> str:
             if parameter.param_type_name == "argument"
         )
         usage = " ".join(["toolloom", name, *arguments]).replace("|", "\\|")
-        rows.append(
-            (f"`{usage}`", inspect.cleandoc(command.help).split("\n\n")[0].replace("\n", " "))
-        )
+        first = inspect.cleandoc(command.help).split("\n\n")[0]
+        rows.append((f"`{usage}`", first.replace("\n", " ")))
     return table(("Command", "What it does"), iter(rows))
 
 

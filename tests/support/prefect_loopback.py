@@ -91,11 +91,6 @@ class PrefectServer:
 
         return look(final_run, f"{run} ends")
 
-    def artifacts(self, run: str) -> dict[str, dict[str, Any]]:
-        """The artifacts of a flow run by type."""
-        found = self.ask("artifacts/filter", flow_runs={"id": {"any_": [run]}})
-        return {each["type"]: each for each in found}
-
     def everything(self) -> str:
         """All rows of all tables of its database."""
         with contextlib.closing(sqlite3.connect(self.database)) as database:

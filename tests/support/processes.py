@@ -21,7 +21,7 @@ TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 FAKE = [sys.executable, "-m", "toolloom.llm.scripted", "--port=0", "--latency=0.05"]
 WHOLE = """
 name: %s
-model: {base_url: "%s", model: fake, concurrency: 16}
+model: {base_url: "%s", model: fake, concurrency: 16, retry: {tries: 2}}
 apis: {domains: 4, per_domain: 3, worlds: false}
 queries: {count: %d}
 shard_size: %d
