@@ -29,8 +29,6 @@ from toolloom.schemas.splits import SEEN
 Combination: TypeAlias = tuple[str, ...]
 """Ids of the APIs that are called, sorted; one that is called twice is there twice."""
 
-_ROW = re.compile(r"(?:-x\d{1,18})+$")  # what an expanded row adds to its template's id
-
 
 class Hard(Record):
     """A combination of the tests that is far from all examples."""
@@ -144,7 +142,7 @@ def complexity(
         for split in {*wanted, examples}
     }
     idle = {split: found.pop((), 0) for split, found in needs.items()}
-    for split in (examples, *([test] if test else [])):
+    for split in (examples, test or examples):
         if not needs[split]:
             raise NothingFound(
                 f"{version.label}: no sample of a split {split!r} calls an API. "
@@ -184,7 +182,7 @@ class Demonstration:
 
 def stem(identity: str) -> str:
     """The id of a sample without what tells rows of one template apart."""
-    return _ROW.sub("", identity)
+    return re.sub(r"(?:-x\d{1,18})+$", "", identity)
 
 
 def signature(calls: Iterable[FunctionCall]) -> str:
@@ -197,8 +195,6 @@ def demonstration(sample: Sample) -> Demonstration:
     dialogue = sample.dialogue
     done = [call for call in made(dialogue) if not call.failed and not call.is_search]
     said = [message.content or "" for message in dialogue.messages if message.role == "user"]
-    if not any(said):
-        done = []
     return Demonstration(
         id=sample.id,
         goal="\n".join(said),

@@ -42,7 +42,6 @@ from toolloom.schemas import (
     ExportError,
     FunctionCall,
     JsonObject,
-    Message,
     Sample,
     Scenario,
     Split,
@@ -74,7 +73,15 @@ def goal_of(sample: Sample) -> Goal:
     if any(i.references for i in query.due if i.turn == 0):
         raise NotRepresentable("calls need the results of others")
     first, goes_on = first_task(spoken(sample.dialogue.messages))
-    calls = _calls(first)
+    worked = {m.tool_call_id: envelope(m).error is None for m in first if m.role == "tool"}
+    made = [call for m in first for call in m.tool_calls]
+    calls = tuple(
+        FunctionCall(name=call.function.name, arguments=arguments(call))
+        for place, call in enumerate(made)
+        if call.function.name != API_SEARCH.function
+        # One that failed and was tried again counts once.
+        and (worked.get(call.id) or call.function not in [a.function for a in made[place + 1 :]])
+    )
     if not calls and query.scenario is not Scenario.IRRELEVANCE:
         raise NotRepresentable("the assistant asks before it calls")
     pool = {api.function: api for api in query.pool}
@@ -100,19 +107,6 @@ def goal_of(sample: Sample) -> Goal:
         outside=query.outside.id if query.outside and not calls else "",
         lost=lost,
     )
-
-
-def _calls(messages: Sequence[Message]) -> tuple[FunctionCall, ...]:
-    """Calls in order, API Search apart; one that failed and was tried again counts once."""
-    results = {m.tool_call_id: m for m in messages if m.role == "tool"}
-    made = [call for m in messages for call in m.tool_calls]
-    found: list[FunctionCall] = []
-    for place, call in enumerate(made):
-        failed = call.id not in results or envelope(results[call.id]).error is not None
-        again = any(later.function == call.function for later in made[place + 1 :])
-        if call.function.name != API_SEARCH.function and not (failed and again):
-            found.append(FunctionCall(name=call.function.name, arguments=arguments(call)))
-    return tuple(found)
 
 
 def goal_lines(text: str, now: dt.datetime, calls: Sequence[FunctionCall]) -> tuple[str, str]:
