@@ -38,7 +38,6 @@ from toolloom.schemas import (
     seed_for,
 )
 
-MOST_SPANS = 16  # of a request offered as its statement
 LONGEST_TAG = 200  # characters of a tag that a model is shown
 DETAIL = 500  # characters of faults that a model is told
 REPEATED = 6  # words in a row that a model repeats of its prompt, which nobody says by chance
@@ -119,7 +118,7 @@ def read_request(text: str, statement: str, prompt: Prompt) -> str:
 
 async def _choose(job: Job, cut: LevelText) -> None:
     """The statement: the span of the request that a model says tells the situation."""
-    spans = list(dict.fromkeys(statements(cut.seed)))[:MOST_SPANS]
+    spans = statements(cut.seed)
     if not spans:
         detail = "No sentence of the request tells a situation and nothing beyond it."
         cut.fail(Reason.NO_STATEMENT, detail)

@@ -67,17 +67,17 @@ def spoken(tag: str, kind: Granularity = Granularity.API) -> str:
     """
     shown = "".join(c if c.isprintable() else " " for c in tag)
     text = said = _ASIDE.sub(" ", " ".join(shown.split()))[:_LONGEST_TAG]
-    brands = kind is not Granularity.API
-    if "/" in text and " " not in _METHOD.sub("", text):  # an address goes by its last slot
+    is_address = "/" in text and " " not in _METHOD.sub("", text)
+    if is_address:  # it goes by its last slot
         said = _METHOD.sub(lambda m: m[0].lower(), text)
         said = _SLOT.sub(lambda m: f" by {m[1] or m[2] or m[3]}" if m[4] is not None else " ", said)
-        brands = False
     found = []
     for word in said.split():
         if not (word[0].isupper() or word[1:2] == "-"):  # API-Ninjas, e-mail
             word = word.replace("-", " ")
         word = _JOINTS.sub(" ", word)
-        word = word if brands and word[:1].isupper() else _HUMPS.sub(" ", word)
+        if is_address or kind is Granularity.API or not word[:1].isupper():
+            word = _HUMPS.sub(" ", word)
         found += _DIGITS.sub(r"\1 ", word).translate(_EDGES).split()
     kept = [word for word in found if not _NOISE.fullmatch(word)] or found
     cased = any(word != word.lower() for word in kept)
@@ -304,7 +304,7 @@ def _of_named_level(seed: Seed, level: Granularity, text: str, statement: str) -
             yield "kept_statement", Reason.STATEMENT_NOT_CONTAINED, detail
         else:
             rest.remove(same[0])
-    left = others = "\n".join(rest)  # without all names, and without those of others alone
+    left = others = "\n".join(rest)  # without all names; without those of others
     own = tags_of(seed, level)
     for kind, tag, form, on_path in _names(seed):
         if tag in own:
@@ -339,15 +339,13 @@ def _of_named_level(seed: Seed, level: Granularity, text: str, statement: str) -
 def _names(seed: Seed) -> list[tuple[Granularity, str, str, bool]]:
     """The names around a seed as (kind, tag, form, whether on its path), the longest first: as
     said, as written, as called."""
-    path = [(s.category, s.tool, s.api, s.function) for s in seed.steps]
-    pool = [(a.category, a.tool, a.name, a.function) for a in seed.pool]
+    rows = [(s.category, s.tool, s.api, s.function, True) for s in seed.steps]
+    rows += [(a.category, a.tool, a.name, a.function, False) for a in seed.pool]
     found: dict[tuple[Granularity, str, str], bool] = {}
-    for on_path, rows in ((True, path), (False, pool)):
-        for category, tool, api, function in rows:
-            for kind, tag in zip(NAMING, (category, tool, api), strict=True):
-                for form in (spoken(tag, kind), tag):
-                    found.setdefault((kind, tag, form), on_path)
-            found.setdefault((Granularity.API, api, function), on_path)
+    for category, tool, api, function, on_path in rows:
+        for kind, tag in zip(NAMING, (category, tool, api), strict=True):
+            for form in (spoken(tag, kind), tag, function if kind is Granularity.API else tag):
+                found.setdefault((kind, tag, form), on_path)
     names = ((*key, on_path) for key, on_path in found.items())
     return sorted(names, key=lambda n: (-len(letters(n[2])), not n[3], NAMING.index(n[0])))
 
