@@ -19,6 +19,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
@@ -270,43 +271,42 @@ def play_in(
 ) -> Play | None:
     """A row of a script in one state; None if the state does not meet its conditions, or a term of
     it looks at too many rows there."""
-    try:
-        return _played(script, machine, state, now, rng)
-    except CallRefused:
-        return None
-
-
-def _played(
-    script: WorldScript, machine: Machine, state: State, now: str, rng: random.Random
-) -> Play | None:
-    frame = machine.frame(state, {}, now)
-    row = Play(script.name, now, state, state)
-    voice = Voice(now, machine.world["currency"], script.british)
-    fresh: set[str] = set()  # names that come of results since the last words
-    for turn in (*script.opening, *script.turns):
-        follows = bool(fresh & _names_in(turn))
-        if turn.form in ("user", "assistant"):
-            fresh = set()
-        elif turn.form == "call" or follows:
-            fresh |= {turn.name, turn.form}  # after a condition on a result all that comes follows
-        if turn.form == "call":
-            follows = follows or "need" in fresh
-            after = _called(turn, machine, frame, row, follows)
-            if after is None:
+    with suppress(CallRefused):
+        frame = machine.frame(state, {}, now)
+        row = Play(script.name, now, state, state)
+        voice = Voice(now, machine.world["currency"], script.british)
+        fresh: set[str] = set()  # names that come of results since the last words
+        for turn in (*script.opening, *script.turns):
+            trees = [turn.tree, [value for _, value in turn.args]]
+            follows = any(node[0] == "var" and node[1] in fresh for node in nodes(trees))
+            if turn.form in ("user", "assistant"):
+                fresh = set()
+            elif turn.form == "call" or follows:
+                fresh |= {
+                    turn.name,
+                    turn.form,
+                }  # after a condition on a result all that comes follows
+            if turn.form == "call":
+                follows = follows or "need" in fresh
+                after = _called(turn, machine, frame, row, follows)
+                if after is None:
+                    return None
+                frame = after
+            elif turn.form in ("user", "assistant"):
+                texts = [
+                    text for words in turn.words if (text := words.fill(frame, voice)) is not None
+                ]
+                if len(texts) < len(turn.words):
+                    return None
+                row.messages.append((turn.form, rng.choice(texts)))
+                row.choices.append(tuple(texts))
+                if turn.form == "assistant":
+                    first, *others = (words.told(frame, voice) for words in turn.words)
+                    row.facts += [fact for fact in first if all(fact in other for other in others)]
+            elif not _bound(turn, frame, rng):
                 return None
-            frame = after
-        elif turn.form in ("user", "assistant"):
-            texts = [text for words in turn.words if (text := words.fill(frame, voice)) is not None]
-            if len(texts) < len(turn.words):
-                return None
-            row.messages.append((turn.form, rng.choice(texts)))
-            row.choices.append(tuple(texts))
-            if turn.form == "assistant":
-                first, *others = (words.told(frame, voice) for words in turn.words)
-                row.facts += [fact for fact in first if all(fact in other for other in others)]
-        elif not _bound(turn, frame, rng):
-            return None
-    return row
+        return row
+    return None
 
 
 def _bound(turn: ScriptEntry, frame: Frame, rng: random.Random) -> bool:
@@ -321,12 +321,6 @@ def _bound(turn: ScriptEntry, frame: Frame, rng: random.Random) -> bool:
         value = rng.choice(rows)
     frame.vars[turn.name] = value
     return value is not None
-
-
-def _names_in(turn: ScriptEntry) -> set[str]:
-    """The names that a condition, a term or a call's arguments use."""
-    trees = [turn.tree, [value for _, value in turn.args]]
-    return {str(node[1]) for node in nodes(trees) if node[0] == "var"}
 
 
 def _called(
@@ -392,13 +386,14 @@ def story(row: Play, machine: Machine) -> Iterator[Part]:
         if isinstance(part, MadeCall):
             beside = bool(batch) and _independent(part, batch, machine)
             batch = [*batch, part] if beside else [part]
+            result = f"{part.error}: {part.response}" if part.error else canonical(part.response)
             yield Part(
                 role="call",
                 name=part.name,
                 sought=tuple(machine.world["operations"][part.name].get("sought", ())),
                 arguments=part.arguments,
                 beside=beside,
-                result=_result(part) if row.says else "",
+                result=result if row.says else "",
             )
         else:
             batch = []
@@ -420,10 +415,6 @@ def _offered(row: Play, place: int, words: Sequence[str], machine: Machine) -> t
     consent = {n for p in machine.world["policies"] if p.get("consent") for n in p["calls"]}
     names = [call.name for call in calls if machine.operations[call.name].changes]
     return tuple(dict.fromkeys(name for name in names if asks or name in consent))
-
-
-def _result(call: MadeCall) -> str:
-    return f"{call.error}: {call.response}" if call.error else canonical(call.response)
 
 
 def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) -> bool:

@@ -147,7 +147,8 @@ class _Drawer:
                 else:
                     row[field] = self._value(kind, name, field)
             broken: str | None = "unique"
-            if self._unique(name, row):
+            unique = [f for f in entity.unique if row[f] is not None]
+            if not any(other[f] == row[f] for other in table.values() for f in unique):
                 self.written[key] = given
                 table[key], table.index = row, {}
                 early, late = self.rules[name, turn < TRIES]
@@ -161,13 +162,6 @@ class _Drawer:
                 table.index = {}
             refused[str(broken)] += 1
         raise Unsatisfied(name, refused.most_common(1)[0][0])
-
-    def _unique(self, name: str, row: Row) -> bool:
-        fields = self.machine.entities[name].unique
-        if not fields:
-            return True
-        rows = self.tables[name].values()
-        return not any(other[f] == row[f] for other in rows for f in fields if row[f] is not None)
 
     def _compute(self, name: str, row: Row) -> None:
         entity = self.machine.entities[name]
