@@ -83,7 +83,7 @@ class ApiPlan(Record):
     )
     worlds: bool | None = Field(
         default=None,
-        exclude_if=lambda value: not value,  # as before there was such a thing
+        exclude_if=lambda value: value is None,
         description="Whether the API agent writes a world for each domain, whose operations are "
         "its APIs. Unless told, it does where the models of the API and query agents are not "
         "`small`.",
