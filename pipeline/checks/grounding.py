@@ -12,7 +12,7 @@ from urllib.parse import unquote_plus
 
 from rapidfuzz import fuzz
 
-from toolloom.pipeline.checks.schema import as_dict, oddity, parts_of
+from toolloom.pipeline.checks.schema import as_dict, oddity, parts_of, seen_oddity
 from toolloom.pipeline.checks.text.dates import dates, numbers_outside, only_date
 from toolloom.pipeline.checks.text.numbers import quantities, sums
 from toolloom.pipeline.checks.text.times import moments, only_time, seconds_in, spans_of_time, times
@@ -66,7 +66,7 @@ def named(name: str, schema: JsonObject | None) -> JsonObject:
 
 def mentions(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> bool:
     """As `says`, for a value and a schema that need not be plain JSON."""
-    if oddity(value) or oddity(schema):
+    if oddity(value) or seen_oddity(schema):
         return False
     return says(text, value, schema, now)
 

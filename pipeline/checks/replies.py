@@ -325,9 +325,9 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
 
 def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     """Told as it is, rounded, scaled, as a percentage, or in another unit of time."""
-    told = evidence.numbers
-    if not told.isdisjoint(quantity.readings()):
+    if evidence.has_number(quantity.readings()):
         return True
+    told = evidence.numbers
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
     if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
         return True
@@ -411,6 +411,13 @@ class Evidence:
         years = [d.year for d in self.days]
         return frozenset(plain_numbers).union(years, *map(_numbers_of, self.texts))
 
+    def has_number(self, readings: tuple[float, ...]) -> bool:
+        """Is one of them among `numbers`? What was observed as a number comes first: dates need not
+        be read to know."""
+        seen = any(reading in self.values for reading in readings)
+        seen = seen or any(not _numbers_of(text).isdisjoint(readings) for text in self.texts)
+        return seen or not self.numbers.isdisjoint(readings)
+
     @cached_property
     def seconds(self) -> frozenset[float]:
         return frozenset(s for text in self.texts for s in spans_of_time(text))
@@ -430,8 +437,8 @@ class Evidence:
         return today in days or any(not days.isdisjoint(dates(t, today)) for t in self.texts)
 
     @cached_property
-    def parts(self) -> tuple[str, ...]:
-        """All texts and names, then what the APIs' documentation tells."""
+    def documented(self) -> tuple[str, ...]:
+        """What the APIs' documentation tells."""
         told: list[str] = []
         for api in self.pool:
             told += [api.category, spaced(api.tool), spaced(api.name), api.description]
@@ -439,7 +446,14 @@ class Evidence:
             for schema in (*api.properties.values(), *api.fields.values()):
                 if isinstance(schema, dict) and isinstance(schema.get("description"), str):
                     told.append(schema["description"])
-        return (*self.texts, *self.names, *told)
+        return tuple(told)
+
+    @property
+    def parts(self) -> Iterator[str]:
+        """All texts and names, and only then what the documentation tells, which is long."""
+        yield from self.texts
+        yield from self.names
+        yield from self.documented
 
     @cached_property
     def all_text(self) -> str:
