@@ -683,7 +683,10 @@ def main() -> None:
     add("--latency", type=float, default=0.0, help="seconds before each answer")
     add("--failures", default="", help="shares: 429=0.05,reset=0.01,truncated=0.01")
     add("--log", help="file that gets one line for each answer")
+    add("--answer", help="what each answer says; unless given, the scripted agents answer")
     options = vars(parser.parse_args())
+    if answer := options.pop("answer"):
+        options["script"] = lambda _: answer
     pairs = (part.partition("=") for part in options["failures"].split(",") if part)
     options["failures"] = {name.strip(): float(share) for name, _, share in pairs}
 
