@@ -68,18 +68,22 @@ __all__ = [
     "turn_order",
 ]
 
+_ANYWHERE: tuple[Check[Dialogue], ...] = (
+    known_names,
+    searched_first,
+    fitting_arguments,
+    fitting_observations,
+    natural_requests,
+    helpful_replies,
+)
+
 # Cheap first. A group is run only if the ones before it found nothing: what has no readable form
 # cannot be judged by its content.
 CHECKS: tuple[tuple[Check[Dialogue], ...], ...] = (
     (plain_values, bearable_lengths),
     (message_order, answered_calls, readable_calls, spoken_calls),
     (
-        known_names,
-        searched_first,
-        fitting_arguments,
-        fitting_observations,
-        natural_requests,
-        helpful_replies,
+        *_ANYWHERE,
         opening_request,
         mentioned_values,
         grounded_arguments,
@@ -99,15 +103,7 @@ CHECKS: tuple[tuple[Check[Dialogue], ...], ...] = (
 # to be told: both are certain, where the rest of the last group compares words with what was drawn.
 IN_WORLDS: tuple[tuple[Check[Dialogue], ...], ...] = (
     *CHECKS[:2],
-    (
-        known_names,
-        searched_first,
-        fitting_arguments,
-        fitting_observations,
-        natural_requests,
-        helpful_replies,
-        founded_replies,
-    ),
+    (*_ANYWHERE, founded_replies),
 )
 
 
