@@ -7,15 +7,15 @@ self-validation and majority voting, in `toolllm-and-llift`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from statistics import median_low
 from typing import Any
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, settled, shape
 from toolloom.agents.query import moment
 from toolloom.agents.wording import transcript
 from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.checks.instructions import poorly_rated
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
@@ -150,7 +150,6 @@ async def run(
 
 # Ratings of instructions: four metrics, 1 to 3 (ToolPlanner, section D.2).
 
-POOR = 1  # a metric whose median is no better rejects
 RATING: JsonObject = shape(
     {"explanation": {"type": "string"}, **{m.value: {"enum": [1, 2, 3]} for m in Metric}}
 )
@@ -180,7 +179,7 @@ async def rate(text: str, job: Job, votes: int) -> Rated:
     return Rated(
         agent=job.agent,
         ratings=ratings,
-        findings=tuple(failed or poor(ratings)),
+        findings=tuple(failed or poorly_rated(ratings)),
         raw=costs.raw,
         provenance=job.provenance(costs, [job.record]),
     )
@@ -192,15 +191,3 @@ async def _rating(text: str, job: Job, number: int) -> Answer[Rating]:
 
     prompt, seed = render("tester_rate", {"instruction": text}), seed_for(job.seed, number)
     return await ask(job.model, prompt, read, schema=RATING, seed=seed, max_tokens=200)
-
-
-def poor(ratings: Sequence[Rating]) -> Iterator[Finding]:
-    """A finding for each metric whose median is poor, in the words of the poorest vote."""
-    for metric in Metric:
-        given = [getattr(rating, metric) for rating in ratings]
-        if given and median_low(given) <= POOR:
-            worst = ratings[given.index(min(given))]
-            marks = ", ".join(map(str, given))
-            why = worst.explanation or "The vote gives no explanation."
-            detail = f"{metric}: {marks}. {why}"
-            yield Finding(check="rating", reason=Reason.POORLY_RATED, detail=detail)

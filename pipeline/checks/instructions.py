@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
+from statistics import median_low
 from textwrap import shorten
 from typing import Any, TypeAlias
 
@@ -22,10 +23,11 @@ from toolloom.pipeline.checks.grounding import leaves
 from toolloom.pipeline.checks.text.dates import dates
 from toolloom.pipeline.checks.text.numbers import quantities
 from toolloom.pipeline.checks.text.words import STOP, exact, letters, runs, spaced, stem, words
-from toolloom.schemas import Finding, Granularity, Reason, Seed
+from toolloom.schemas import Finding, Granularity, Metric, Rating, Reason, Seed
 
 NAMING = (Granularity.CATEGORY, Granularity.TOOL, Granularity.API)  # coarse to fine
 LONGEST = 2_000  # letters of an instruction
+POOR = 1  # of a metric: a median that is no better rejects
 LONGEST_NAME = 120  # letters of a name that are said
 _LONGEST_TAG = 4 * LONGEST_NAME  # of a tag that is looked for
 _LONGEST_VALUE, _MOST_VALUES = 300, 60  # letters of a value that is looked for; values of a seed
@@ -392,3 +394,18 @@ def _blank(text: str, spots: Iterable[tuple[int, int]]) -> str:
     for start, end in spots:
         left[start:end] = " " * (end - start)
     return "".join(left)
+
+
+# Ratings: four metrics, 1 to 3 (ToolPlanner, section D.2).
+
+
+def poorly_rated(ratings: Sequence[Rating]) -> Iterator[Finding]:
+    """A finding for each metric whose median is poor, in the words of the poorest vote."""
+    for metric in Metric:
+        given = [getattr(rating, metric) for rating in ratings]
+        if given and median_low(given) <= POOR:
+            worst = ratings[given.index(min(given))]
+            marks = ", ".join(map(str, given))
+            why = worst.explanation or "The vote gives no explanation."
+            detail = f"{metric}: {marks}. {why}"
+            yield Finding(check="rating", reason=Reason.POORLY_RATED, detail=detail)

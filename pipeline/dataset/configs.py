@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 from pydantic_core import from_json
 
 from toolloom.pipeline.dataset.planning import is_trained, planning_rows
-from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.store.parquet import Config, TableRow
 from toolloom.pipeline.store.version import PARTS
 from toolloom.schemas import (
@@ -39,7 +39,7 @@ AbilityName = Annotated[
 ]
 ScenarioName = Annotated[str, Field(description="What the dialogue exercises, such as `parallel`.")]
 Licence = Annotated[str, Field(description="SPDX identifier, where known.")]
-Whole = Annotated[str, Field(description="JSON: the whole record.")]
+Whole = Annotated[JsonObject, Field(description="JSON: the whole record.")]
 
 
 class WholeRow(TableRow):
@@ -90,18 +90,20 @@ class SamplesRow(TableRow):
     id: Id
     ability: AbilityName
     scenario: ScenarioName
-    dialogue: str = Field(description="JSON: the query with its intent and pool, the messages.")
-    verdict: str = Field(description="JSON: findings (none) and the tester's votes.")
-    flags: str = Field(description="JSON: what curation found and was told to keep.")
-    provenance: str = Field(description="JSON: the tester's share in the record.")
+    dialogue: JsonValue = Field(
+        description="JSON: the query with its intent and pool, the messages."
+    )
+    verdict: JsonValue = Field(description="JSON: findings (none) and the tester's votes.")
+    flags: JsonValue = Field(description="JSON: what curation found and was told to keep.")
+    provenance: JsonValue = Field(description="JSON: the tester's share in the record.")
 
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
         query = record["dialogue"]["query"]
         row = {
             **{key: query[key] for key in ("id", "ability", "scenario")},
-            **{key: to_text(record[key]) for key in ("dialogue", "verdict", "provenance")},
-            "flags": to_text(record.get("flags", [])),
+            **{key: record[key] for key in ("dialogue", "verdict", "provenance")},
+            "flags": record.get("flags", []),
         }
         return (row,)
 
@@ -132,7 +134,7 @@ class EnvironmentsRow(TableRow):
     operations: JsonObject = Field(
         description="JSON: the functions that are the world's, each with its operation."
     )
-    calls: str = Field(
+    calls: JsonValue = Field(
         description="JSON: the accepted dialogue's calls in the world, in order: `operation`, "
         "`arguments`."
     )
@@ -166,7 +168,7 @@ class EnvironmentsRow(TableRow):
             "turns": [text for role, text in said if role == "user"],
             "tools": [*sources],
             "operations": operations,
-            "calls": to_text(calls),
+            "calls": calls,
         }
         return (row,)
 
@@ -188,7 +190,7 @@ class InstructionsRow(WholeRow):
         description="The tags of its level as the instruction says them, in order."
     )
     path: list[str] = Field(description="The functions that are called, in order, then `Finish`.")
-    ratings: str = Field(
+    ratings: JsonValue = Field(
         description="JSON: votes on plausibility, conciseness, relevance and realness, each 1 to 3."
     )
     source: str = Field(description="`sample` or `toolbench`.")
@@ -205,9 +207,9 @@ class InstructionsRow(WholeRow):
             "tool_tags": tags["tools"],
             "api_tags": tags["apis"],
             **{key: record[key] for key in ("spoken", "path")},
-            "ratings": to_text(record["ratings"]),
+            "ratings": record["ratings"],
             **{key: record[key] for key in ("source", "licence")},
-            "record": to_text(record),
+            "record": record,
         }
         return (row,)
 
@@ -244,14 +246,14 @@ class RejectedRow(TableRow):
     agent: str = Field(description="The agent whose work was rejected.")
     reason: str = Field(description="Code of the first reason.")
     detail: str = Field(description="What is wrong, in a sentence.")
-    findings: str = Field(description="JSON: all findings.")
-    record: str = Field(description="JSON: the record as far as it came.")
+    findings: JsonValue = Field(description="JSON: all findings.")
+    record: JsonValue = Field(description="JSON: the record as far as it came.")
     raw: list[str] = Field(description="The model's raw responses, in order.")
-    provenance: str = Field(description="JSON: how it was made.")
+    provenance: JsonValue = Field(description="JSON: how it was made.")
 
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
-        return ({**record, **{key: to_text(record[key]) for key in REJECTED_PARTS}},)
+        return (record,)
 
     @classmethod
     def record_of(cls, row: JsonObject) -> JsonObject:
@@ -268,8 +270,8 @@ class ApisRow(WholeRow):
     name: str = Field(description="The operation's own name.")
     function: str = Field(description="The name models call it by.")
     description: str = Field(description="What it does.")
-    parameters: str = Field(description="JSON Schema of the arguments.")
-    returns: str = Field(description="JSON Schema of the response; `null` where unknown.")
+    parameters: JsonValue = Field(description="JSON Schema of the arguments.")
+    returns: JsonValue = Field(description="JSON Schema of the response; `null` where unknown.")
     source: str = Field(description="Kind of source, such as `generated` or `openapi`.")
     reference: str = Field(description="What it was read from.")
     operation: str = Field(description="What it is called there.")
@@ -282,10 +284,10 @@ class ApisRow(WholeRow):
         row = {
             "id": f"{record['category']}/{record['tool']}/{record['name']}",
             **{k: record[k] for k in ("category", "tool", "name", "function", "description")},
-            **{k: to_text(record[k]) for k in ("parameters", "returns")},
+            **{k: record[k] for k in ("parameters", "returns")},
             "source": source["kind"],
             **{k: source[k] for k in ("reference", "operation", "licence")},
-            "record": to_text(record),
+            "record": record,
         }
         return (row,)
 
@@ -303,8 +305,12 @@ class WorldsRow(WholeRow):
     operations: int = Field(description="How many operations it has.")
     policies: list[str] = Field(description="What an assistant in it is held to.")
     scripts: int = Field(description="How many dialogues are written for it.")
-    spec: str = Field(description="JSON: the world as `replay/world.py` takes it.")
+    spec: JsonValue = Field(description="JSON: the world as `replay/world.py` takes it.")
     record: Whole
+
+    @classmethod
+    def record_of(cls, row: JsonObject) -> JsonObject:
+        return _world(row["record"])
 
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
@@ -317,8 +323,8 @@ class WorldsRow(WholeRow):
             "operations": len(spec["operations"]),
             "policies": [policy["says"] for policy in spec["policies"]],
             "scripts": len(record["scripts"]),
-            "spec": to_text(spec),
-            "record": to_text(record),
+            "spec": spec,
+            "record": record,
         }
         return (row,)
 
@@ -365,6 +371,13 @@ def parsed(text: Any) -> Any:
         return from_json(text)
     except ValueError:
         return json.loads(text)
+
+
+@lru_cache(maxsize=16)
+def _world(text: Any) -> JsonObject:
+    """Worlds are large, few, and asked for again and again."""
+    world: JsonObject = parsed(text)
+    return world
 
 
 def _bare(message: JsonObject) -> JsonObject:

@@ -29,14 +29,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pydantic import Field, ValidationError
+from pydantic_core import to_json
 
-from toolloom.agents.tester import poor
 from toolloom.pipeline.checks import CHECKS, inspect
 from toolloom.pipeline.checks.findings import MOST, Findings
 from toolloom.pipeline.checks.instructions import (
     NAMING,
     inspect_level,
     inspect_levels,
+    poorly_rated,
     sentences,
     spoken_tags,
 )
@@ -372,8 +373,8 @@ def _short(value: Any) -> str:
 
 
 Made: TypeAlias = tuple[str, bytes, bool, bool]
-"""A row that a record has in another config: its id and hash, whether it must be there (its config
-can hold it, and no run's recipe leaves it out), and whether it may be."""
+"""A row that a record has in another config: its id and hash, whether each run's recipe wants it,
+and whether one does."""
 
 
 @dataclass
@@ -417,7 +418,7 @@ class Known:
     def _add(self, config: Config, record: JsonObject) -> None:
         if config is APIS:
             api = Api.model_validate(record)
-            self.apis.setdefault(api.id, set()).add(_hash_of(record))
+            self.apis.setdefault(api.id, set()).update(map(_digest, _texts_of(record)))
             if zone(self.plan, *tool_of(record)) is Split.TRAIN:
                 self.seen_categories.add(api.category)
         else:
@@ -433,9 +434,11 @@ def _inside(value: Any, *names: str) -> Any:
     return value
 
 
-def _hash_of(api: JsonObject) -> bytes:
-    """Of an API as rows show it: without who made it."""
-    return _digest(canonical({**api, "provenance": []}))
+def _texts_of(api: JsonObject) -> Iterator[str]:
+    """An API as rows show it, without who made it: as it mostly stands there, and in any order."""
+    shown = {**api, "provenance": []}
+    yield _quick(shown)
+    yield canonical(shown)
 
 
 def _digest(text: str) -> bytes:
@@ -464,7 +467,8 @@ def _look_at_row(known: Known, base: Config, split: str, row: JsonObject) -> Loo
     try:
         raw = base.row.record_of(row)
         record = base.row.origin.model_validate(raw)
-        (made,) = map(base.encode, base.row.of(raw))
+        (made,) = base.row.of(raw)
+        differing = _differing(base, made, row)
         place, why = _split_of(known, base, raw)
         derived = {
             config.name: [_made(known, config, raw, each) for each in config.row.of(raw)]
@@ -476,8 +480,7 @@ def _look_at_row(known: Known, base: Config, split: str, row: JsonObject) -> Loo
         found.faults.append((RECORD, f"holds no {_name(base)} ({_why(error)})"))
         return found
     found.made = derived
-    if made != row:
-        differing = next(key for key in {**made, **row} if made.get(key) != row.get(key))
+    if differing:
         found.faults.append((RECORD, f"`{differing}` is not that of its record"))
     if place != split:
         found.faults.append((SPLIT, f"is in {split}; {why} {place}"))
@@ -517,8 +520,22 @@ def _split_of(known: Known, base: Config, raw: JsonObject) -> tuple[str, str]:
 
 def _made(known: Known, config: Config, record: JsonObject, row: JsonObject) -> Made:
     says = {config.row.wanted(record, recipe) for recipe in known.recipes} - {None}
-    stored = config.encode(row)
-    return row["id"], _row_hash(stored), says <= {True} and config.holds(stored), says != {False}
+    return row["id"], _row_hash(config.encode(row, _quick)), says <= {True}, says != {False}
+
+
+def _quick(value: Any) -> str:
+    """Mostly the text of `to_text`, in a third of its time: numbers may be written otherwise."""
+    try:
+        return to_json(value, inf_nan_mode="constants").decode()
+    except ValueError:  # half characters
+        return to_text(value)
+
+
+def _differing(config: Config, row: JsonObject, stored: JsonObject) -> str | None:
+    """The first column that is not as the row is stored; None if all are."""
+    if config.encode(row, _quick) == stored or (made := config.encode(row)) == stored:
+        return None
+    return next(key for key in {**made, **stored} if made.get(key) != stored.get(key))
 
 
 def _row_hash(stored: JsonObject) -> bytes:
@@ -556,7 +573,7 @@ def _look_at_sample(
     for api in shown(need) if APIS.name not in known.broken else ():
         if api_id(api) not in known.apis:
             yield SPLIT, f"shows {api_id(api)}, not in `apis`"
-        elif _hash_of(api) not in known.apis[api_id(api)]:
+        elif not any(_digest(text) in known.apis[api_id(api)] for text in _texts_of(api)):
             yield RECORD, f"shows {api_id(api)} otherwise than `apis` has it"
     for api in needed(need) if split == Split.TEST_TOOL and APIS.name not in known.broken else ():
         if api["category"] not in known.seen_categories:
@@ -572,7 +589,7 @@ def _look_at_instruction(known: Known, each: Instruction) -> Iterator[tuple[Faul
     if len(each.ratings) not in known.votes:
         votes = " or ".join(map(str, sorted(known.votes)))
         yield RECORD, f"has {len(each.ratings)} votes, not {votes}"
-    for finding in poor(each.ratings):
+    for finding in poorly_rated(each.ratings):
         yield CHECK, f"{finding.reason}: {finding.detail}"
 
 
@@ -734,15 +751,14 @@ class Follower:
         made, lacking = (found.made or {}).get(self._config.name, []), 0
         for name, hashed, is_wanted, may_be in made:
             if self._next is None or self._next[1]["id"] != name:
-                lacking += is_wanted
+                lacking += is_wanted and self._config.holds(self._made(row, name))
                 continue
             where, stored = self._next
             self._next = next(self._there, None)
             if not may_be:
                 detail = "is there, though the recipe leaves it out"
                 self._files.fault(TRAINING, where, detail, name)
-            elif _row_hash(stored) != hashed:
-                detail = self._difference(row, stored)
+            elif _row_hash(stored) != hashed and (detail := self._difference(row, stored)):
                 self._files.fault(TRAINING, where, detail, name)
         if lacking and (self._config.name, self._split) not in self._files.broken:
             detail = f"lacks {lacking} of {len(made)} rows in `{self._config.name}` at its place"
@@ -756,18 +772,22 @@ class Follower:
                 self._files.fault(TRAINING, file, detail, row.get("id"))
 
     def _difference(self, row: JsonObject, stored: JsonObject) -> str:
-        """Where a row leaves the record it is made of: the column, and the item of a list."""
-        rows = map(
-            self._config.encode, self._config.row.of(base_of(self._config).row.record_of(row))
-        )
-        made = next(each for each in rows if each["id"] == stored["id"])
-        place, there, due = next(_differences("", stored, made))
+        """Where a row leaves the record it is made of: the column, and the item of a list; empty
+        if it does not."""
+        if not (found := next(_differences("", stored, self._made(row, stored["id"])), None)):
+            return ""
+        place, there, due = found
         if isinstance(there, str) and isinstance(due, str):
             pairs = enumerate(zip(there, due, strict=False))
             at = next((n for n, (a, b) in pairs if a != b), min(len(there), len(due)))
             at = max(0, at - 20)
             there, due = there[at:], due[at:]
         return f"`{place}` has {_short(there)}, its {_name(base_of(self._config))} {_short(due)}"
+
+    def _made(self, row: JsonObject, name: str) -> JsonObject:
+        """The row of that id that is made of a record, as it is to be stored."""
+        rows = self._config.row.of(base_of(self._config).row.record_of(row))
+        return next(self._config.encode(each) for each in rows if each["id"] == name)
 
 
 # -- 4. Figures ------------------------------------------------------------------------------------

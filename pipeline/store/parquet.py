@@ -1,8 +1,8 @@
 """Parquet files as `datasets.load_dataset` reads them, whose columns a pydantic model declares.
 
 The annotation of a field says how its column is stored: `str` is text, `int` a number,
-`JsonObject` its JSON as text, `list[str]` a list of texts, `list[JsonObject]` a list of objects,
-each as its JSON.
+`JsonObject` and `JsonValue` are their JSON as text, `list[str]` a list of texts, `list[JsonObject]`
+a list of objects, each as its JSON.
 
 `datasets` reads Json features with pandas' ujson, which rounds floats of more than 15 digits and
 stops with an error at integers over 64 bits. A row with objects that would not come back exactly as
@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal, Self, TypeAlias, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from toolloom.pipeline.store.files import explain, to_text
 from toolloom.schemas import JsonObject, Record, Sample, StoreError
@@ -63,6 +63,7 @@ Storage: TypeAlias = Literal["text", "json", "number", "texts", "objects"]
 _KINDS: dict[Any, Storage] = {
     str: "text",
     JsonObject: "json",
+    JsonValue: "json",
     int: "number",
     list[str]: "texts",
     list[JsonObject]: "objects",
@@ -123,15 +124,15 @@ class Config:
         kinds |= {"texts": pa.list_(pa.string()), "objects": pa.list_(pa.json_())}
         return pa.schema([(name, kinds[column.kind]) for name, column in self.columns.items()])
 
-    def encode(self, row: JsonObject) -> JsonObject:
-        """A row as it is stored: objects as their JSON."""
+    def encode(self, row: JsonObject, text: Callable[[Any], str] = to_text) -> JsonObject:
+        """A row as it is stored: objects as their JSON, written by `text`."""
         stored = {}
         for name, column in self.columns.items():
             value = row[name]
             if column.kind == "json":
-                value = to_text(value)
+                value = text(value)
             elif column.kind == "objects":
-                value = list(map(to_text, value))
+                value = list(map(text, value))
             stored[name] = value
         return stored
 

@@ -7,6 +7,7 @@ from support import toys
 
 from toolloom.agents import tester
 from toolloom.agents.ask import BadAnswer
+from toolloom.pipeline.checks.instructions import poorly_rated
 from toolloom.schemas import Finding, Intention, Metric, Rating, Reason, Scenario
 
 YES = {"explanation": "Fine.", "accept": True, "broken": "none"}
@@ -145,7 +146,7 @@ def ratings(*marks: int, of: str = "realness") -> list[Rating]:
 def test_a_median_of_one_rejects(metric: Metric, marks: tuple[int, ...], rejected: int) -> None:
     """The middle mark decides, for each metric alone; the finding lists the marks and gives the
     words of the vote that is poorest."""
-    poor = [(f.reason, f.detail) for f in tester.poor(ratings(*marks, of=metric.value))]
+    poor = [(f.reason, f.detail) for f in poorly_rated(ratings(*marks, of=metric.value))]
     told = f"{metric}: {', '.join(map(str, marks))}. It is 1."
     assert poor == [(Reason.POORLY_RATED, told)] * rejected
 

@@ -308,7 +308,7 @@ def change_instruction(
     place = next(n for n, row in enumerate(rows) if level in ("", row["level"]))
     record = json.loads(rows[place]["record"])
     change(record)
-    (rows[place],) = INSTRUCTIONS.row.of(record)
+    (rows[place],) = map(INSTRUCTIONS.encode, INSTRUCTIONS.row.of(record))
     write_rows(version, "instructions", "train", rows)
     made = [json.loads(row["record"]) for row in rows]
     trained = [row for each in made if is_trained(each, 0.5) for row in planning_rows(each)]

@@ -51,9 +51,8 @@ def change(version: Path, place: int, act: Callable[[Row], object]) -> str:
     act(dialogue)
     text = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
     tables["samples"][place]["dialogue"] = text
-    (tables["sft"][place],) = map(SFT.encode, SFT.row.of({"dialogue": dialogue}))
-    (made,) = ENVIRONMENTS.row.of({"dialogue": dialogue})
-    tables["environments"][place] = ENVIRONMENTS.encode(made)
+    for config in (SFT, ENVIRONMENTS):
+        (tables[config.name][place],) = map(config.encode, config.row.of({"dialogue": dialogue}))
     for name, rows in tables.items():
         write_rows(version, name, "train", rows)
     fix(version)
