@@ -81,7 +81,7 @@ def read_vote(answer: Any) -> Vote:
 
 
 async def vote(dialogue: Dialogue, job: Job, number: int) -> Answer[Vote]:
-    """One independent vote; a rejecting one is validated once."""
+    """One independent vote; a rejecting one is validated once, and counts only if it is upheld."""
     seed = seed_for(job.seed, number)
     cast = await ask(
         job.model, question(dialogue), read_vote, schema=VOTE, seed=seed, max_tokens=200
@@ -89,7 +89,6 @@ async def vote(dialogue: Dialogue, job: Job, number: int) -> Answer[Vote]:
     if cast.value.accept:
         return cast
     try:
-        # Whether the rejecting vote stands.
         objection = {"broken": cast.value.reason, "explanation": cast.value.explanation}
         checked = await ask(
             job.model,
@@ -106,7 +105,7 @@ async def vote(dialogue: Dialogue, job: Job, number: int) -> Answer[Vote]:
 
 
 def majority(votes: Sequence[Vote]) -> tuple[Finding, ...]:
-    """Nothing if the majority accepts, else a finding for each rejecting vote."""
+    """A finding for each rejecting vote if more than half of all reject, else nothing."""
     rejecting = [v for v in votes if v.rejects]
     if len(rejecting) * 2 <= len(votes):
         return ()
@@ -126,8 +125,9 @@ async def run(
     """The dialogue as a sample, or rejected: certain checks, then executed calls again, then votes.
 
     `replay` runs the calls that were really executed from a fresh state and tells which results
-    do not repeat. `world`: the one that the dialogue plays in. Where no model is there, or one so
-    small that its verdict would be chance, nobody votes on it.
+    do not repeat. `world`: the one that the dialogue plays in, if any; there nobody votes if no
+    model is there, or one so small that its verdict would be chance: the checks know what came of
+    it.
     """
     findings = inspect(dialogue, world=world) or tuple(await replay(dialogue))
     if findings:

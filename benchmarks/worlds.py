@@ -44,7 +44,7 @@ def rate(act: Callable[[int], Any]) -> float:
 def measured(file: str) -> dict[str, float]:
     path = Path(file)
     machine = Machine(load_world(path))
-    calls = list(walk(machine, 1, 8, 60))
+    calls = list(walk(machine, seed=1, walks=8, calls=60))
     scripts = load_scripts(path, machine) if path.with_suffix(".scripts.yaml").exists() else []
 
     def through_json(_: int) -> None:

@@ -1,12 +1,13 @@
-"""How far a run is, in figures. `Progress` is told what happens and shows nobody; who shows it is
-below it: a terminal and log lines in pages/screen.py, Prefect's page in orchestration/artifacts.py.
+"""How far a run is, in figures. `Progress` is told what happens and shows nothing itself; what
+shows it is derived from it: a terminal and log lines in pages/screen.py, Prefect's page in
+orchestration/artifacts.py.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,12 +30,12 @@ class StageFigures:
     expects: Callable[[int], int | None]
     asks: bool = True  # a model
     beside: bool = False  # what it makes stands beside the rows
-    feeds: bool = False  # how many records enter it is known when all have
+    late: bool = False  # it feeds itself, so that its total is a forecast until it is finished
     done: int = 0
     accepted: int = 0
     rejected: int = 0
-    requests: int = 0  # that the records of this process took
-    worked: int = 0  # records of this process
+    requests: int = 0  # that the records took which were worked on since this start of the run
+    worked: int = 0  # how many these are, on any machine
     finished: bool = False
     total: int | None = None
     sure: bool = False  # `total` is known, not forecast
@@ -47,7 +48,7 @@ class StageFigures:
         coming = before.coming() if before else 0
         self.total = None if coming is None else self.expects(coming)
         known = before is None or before.finished or self.expects(0) == self.expects(1)
-        self.sure = known and not self.feeds
+        self.sure = known and not self.late
         if self.total is not None:
             self.total = max(self.total, self.done)
 
@@ -109,7 +110,8 @@ class Progress:
 
     def worked(self, stage: str, outcome: Outcome) -> None:
         """A record's outcome, before its shard is on the disk."""
-        records: Iterator[Any] = iter((*outcome.accepted, *outcome.rejected))
+        records: tuple[Any, ...] = (*outcome.accepted, *outcome.rejected)
+        # Records of one outcome may share one provenance, which counts once.
         shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
         requests = sum(share.requests for share in shares)
         self._add(stage, 1, len(outcome.accepted), len(outcome.rejected), requests)
@@ -121,7 +123,7 @@ class Progress:
     def _add(
         self, stage: str, done: int, accepted: int, rejected: int, requests: int | None = None
     ) -> None:
-        """`requests`: None for records of an earlier process."""
+        """`requests`: None for records of before this start of the run."""
         figures = self._of(stage)
         figures.done += done
         figures.accepted += accepted
@@ -140,7 +142,7 @@ class Progress:
             self._add(stage, records, mark.accepted, mark.rejected)
 
     def stage_done(self, stage: str, mark: Mark) -> None:
-        """A stage is complete; its mark counts what settling moved."""
+        """A stage is complete. Its mark replaces the counts: settling may have rejected some."""
         known = self._of(stage)
         known.accepted, known.rejected, known.finished = mark.accepted, mark.rejected, True
         known.done = known.done or mark.accepted + mark.rejected

@@ -156,11 +156,13 @@ class ApiSource(Record):
     format: Format = Field(default="auto", description="What `path` holds; `auto` tells by itself.")
     category: str = Field(default="", description="Category of its APIs, in place of its own.")
     collection: str = Field(default="", description="A collection that its APIs belong to.")
-    only: tuple[str, ...] = Field(default=(), description="APIs to take; empty: all.")
+    only: tuple[str, ...] = Field(
+        default=(), description="APIs to take, by name, operation or function; empty: all."
+    )
     without: tuple[str, ...] = Field(
         default=(),
         exclude_if=lambda value: not value,
-        description="APIs to leave out.",
+        description="APIs to leave out, by the same names.",
     )
     values: dict[str, tuple[Any, ...]] = Field(
         default_factory=dict,
@@ -175,7 +177,7 @@ class ApiSource(Record):
         default=(), description="Functions or tools that may really be executed; others are played."
     )
     not_repeatable: tuple[str, ...] = Field(
-        default=(), description="Those whose results the clock or chance decides."
+        default=(), description="Those of them whose results the clock or chance decides."
     )
     environment: tuple[str, ...] = Field(
         default=(),
@@ -197,7 +199,7 @@ JsonType: TypeAlias = Literal["string", "integer", "number", "boolean", "array",
 
 
 class ApiField(Record):
-    """An input or output of an operation, flat; `schema()` is its JSON Schema."""
+    """An input or output of an operation, flat; `json_schema()` is its JSON Schema."""
 
     name: str = Field(description="Name in snake_case.")
     type: JsonType = Field(description="JSON type.")
@@ -291,7 +293,7 @@ class Skipped(Record):
 
 
 class ImportReport(Record):
-    """One import of one source. `read` is `imported` and as many lines in `skipped` as differ."""
+    """One import of one source. `read` is `imported` plus the lines of `skipped`."""
 
     source: str = Field(description="What was imported, without secrets.")
     format: str = Field(description="The format it was read as.")

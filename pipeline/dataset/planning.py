@@ -3,8 +3,9 @@
 A seed is a request with the calls that served it, of a sample or of the rows of an instruction.
 Training rows are of two tasks before any call, tag extraction and path planning (ToolPlanner,
 sections 4.2.1 and 4.2.2): of an instruction, whatever its granularity, a model first tells the tag
-lists of all three levels, then, given those, the path of calls that ends in Finish. Answers are
-lists of JSON strings, one list a line, so that a name may hold a comma.
+lists of all three levels, then, given those, the path of calls that ends in Finish. The level
+`hybrid` is the request in full. Answers are lists of JSON strings, one list a line, so that a name
+may hold a comma.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ PATH_SYSTEM = (
 def seed_of(sample: JsonObject, split: Split) -> Seed | None:
     """The seed of a sample, as JSON: its first request, and the calls that served it.
 
-    None if none succeeds, or if the assistant asks back before it serves the request. Calls are
-    those whose observation is no error, without API Search.
+    None if none succeeds, or if there is a question mark in what the assistant says last before
+    the user speaks again: it may have asked back. Calls are those whose observation is no error,
+    without API Search.
     """
     query, messages = sample["dialogue"]["query"], sample["dialogue"]["messages"]
     users = [place for place, m in enumerate(messages) if m["role"] == "user"]
@@ -95,7 +97,7 @@ def _came(observation: str | None) -> bool:
 
 
 def seed_of_rows(rows: Sequence[Instruction]) -> Seed | None:
-    """A seed of what the instructions of a sample tell, for those whose source is not there.
+    """A seed of what the instructions of one sample tell, for where this is not in the dataset.
 
     Values and pool are unknown, so fewer faults can be found. None without its full request, or
     if lists and path do not belong together.

@@ -37,10 +37,10 @@ from toolloom.schemas import Api, ImportFailed, JsonObject, Source
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "trace", "query")
 IGNORED_HEADERS = {"accept", "authorization", "content-type"}
 """OpenAPI 3.1, section 4.8.12.1: parameters of these names shall be ignored."""
-_SHORT = 100
+_SHORT = 100  # characters of a category, tool or tag
 _EXAMPLE = 20_000  # characters of an example that is read as a schema
 _MOST = 2_000  # parameters or properties of one operation
-_NAMED = 10  # places in a note
+_NAMED = 10  # places that a note names
 _JSON = re.compile(r"(?:application|text)/(?:[\w.+-]+\+)?json\s*(?:;.*)?", re.I)
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _IN_PATH = re.compile(r"\{([^{}/?]{1,100})\}")
@@ -154,7 +154,8 @@ class _Description:
         self._names: set[str] = set()
 
     def _settled(self, node: Scoped, value: Any, place: str) -> tuple[Scoped, dict[str, Any]]:
-        """A part of a node behind its references, and the object that it is, or an empty one."""
+        """A part of a node behind its references, and its value if that is an object. Else the
+        second is a new empty one, so that `found.value is own` tells."""
         found = self.resolver.settled(node.inner(value), place)
         return found, _object(found.value)
 
@@ -322,7 +323,7 @@ class _Description:
         called = operation.called
         found, responses = self._settled(operation.at, operation.own.get("responses"), called)
         codes = sorted(c for c in responses if len(c) == 3 and c.startswith("2"))
-        for code in [*codes, "default"]:
+        for code in codes or ["default"]:  # beside a success, the default is for errors
             told, own = self._settled(found, responses.get(code), called)
             if self._swagger:
                 name, example = preferred(own.get("examples"))

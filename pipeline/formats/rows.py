@@ -2,7 +2,8 @@
 
 `load` reads one JSON or YAML document, `rows` that or a JSON value a line, booked in a ledger.
 `foreign_rows` reads rows of JSON, JSON lines, Parquet or a folder of them, one at a time whatever
-the size: a row that cannot be read is a row with a fault, and the file goes on after it.
+the size: a row that cannot be read is a row with a fault, and so is what is left unread after it.
+JSON lines go on with the next one.
 """
 
 from __future__ import annotations
@@ -236,10 +237,12 @@ def _texts(path: Path) -> Iterator[ForeignRow]:
         yield ForeignRow(f"{path.name}, row {number}", value, fault, begins)
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception, start: int = 0) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at character {error.pos:,}"
-    return "nested too deeply" if isinstance(error, RecursionError) else "not UTF-8"
+        return f"{error.msg} at character {error.pos - start:,}"
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8"
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _values(file: IO[str], name: str) -> Iterator[ForeignRow]:
@@ -254,15 +257,20 @@ def _values(file: IO[str], name: str) -> Iterator[ForeignRow]:
         if at >= len(text) - 1 and (more := file.read(_CHUNK)):
             text, at = text[at:] + more, 0
             continue
-        if at >= len(text) or text[at] == "]":
-            if listed and at >= len(text):
+        if at >= len(text):
+            if listed:
                 yield ForeignRow(f"{name}, row {number + 1}", fault="not JSON: the list has no end")
+            return
+        if listed and text[at] == "]":
+            if rest := (text[at + 1 :] + file.read(_CHUNK)).strip():
+                after = "not JSON: what follows the end of the list is left unread"
+                yield ForeignRow(f"{name}, row {number + 1}", fault=after, raw=rest[:_SHOWN])
             return
         try:
             value, end = decoder.raw_decode(text, at)
             whole = end < len(text)
         except (ValueError, RecursionError) as error:
-            value, end, whole, fault = None, at, False, _why(error)
+            value, end, whole, fault = None, at, False, _why(error, at)
         if (
             not whole
             and len(text) - at < LONGEST_LINE
@@ -272,7 +280,7 @@ def _values(file: IO[str], name: str) -> Iterator[ForeignRow]:
             continue
         number += 1
         if end == at:
-            where = f"not JSON: {fault} of the file's rest, which is left unread"
+            where = f"not JSON: {fault}; the file from here is left unread"
             yield ForeignRow(f"{name}, row {number}", fault=where, raw=text[at : at + _SHOWN])
             return
         yield ForeignRow(f"{name}, row {number}", value)

@@ -21,8 +21,9 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.schedules import Cron
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.types.entrypoint import EntrypointType
+from pydantic import ValidationError
 
-from toolloom.schemas import RecipeError, ToolloomError
+from toolloom.schemas import RecipeError, ToolloomError, first_error
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -53,7 +54,7 @@ def check_deployment(name: str, cron: str | None, timezone: str) -> None:
                 raise ValueError(f"it has {fields} fields")
     except ValueError as error:
         raise RecipeError(
-            f"--cron {cron!r}: is not a schedule ({_first_line(error)}). Five fields are minute, "
+            f"--cron {cron!r} is not a schedule ({_first_line(error)}). Five fields are minute, "
             'hour, day, month and weekday: "0 2 * * *" is every night at two.'
         ) from error
 
@@ -115,12 +116,14 @@ async def check_server() -> None:
 
 
 async def _failure() -> Exception | None:
-    """Why the server does not answer, if it does not."""
+    """The error by which the server does not answer; None if it does."""
     async with get_client() as client:
         return await client.api_healthcheck()
 
 
 def _first_line(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return first_error(error)
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
@@ -132,12 +135,12 @@ def api() -> Iterator[None]:
     if PREFECT_API_URL.value():
         yield
         return
-    with temporary_settings({PREFECT_API_URL: _within()}):
+    with temporary_settings({PREFECT_API_URL: _server_here()}):
         yield
 
 
 @functools.cache
-def _within() -> str:
+def _server_here() -> str:
     """The API of a server in a thread of this process, which is started once.
 
     Prefect's own would be a process that imports all of Prefect once more and stays behind where
@@ -155,7 +158,7 @@ def _within() -> str:
     until = time.monotonic() + START_SECONDS
     while not server.started:
         if not thread.is_alive() or time.monotonic() > until:
-            raise RuntimeError("its server does not start")
+            raise RuntimeError("Prefect's server in this process does not start")
         time.sleep(0.01)
 
     def end() -> None:

@@ -53,8 +53,8 @@ def load_world(path: Path) -> Json:
 
 
 def keep(worlds: Iterable[JsonObject], outputs: Path) -> None:
-    """Write the files of those that the API agent wrote, among the `outputs`; one that is there
-    already, which somebody may have changed, stays."""
+    """Write each world that the API agent wrote into `outputs/worlds/<name>.yaml`; a file that is
+    there already, which somebody may have changed, stays."""
     for world in map(World.model_validate, worlds):
         path = outputs / "worlds" / f"{world.name}.yaml"
         if world.text and not path.exists():
@@ -75,7 +75,7 @@ def load_scripts(path: Path, machine: Machine) -> list[WorldScript]:
 
 
 def _scripts(path: Path, machine: Machine) -> tuple[list[JsonObject], list[WorldScript]]:
-    """They as they are written, and read."""
+    """The scripts beside a world's file: as they are written, and as they are read."""
     document = read(path.with_suffix(".scripts.yaml"), WorldError, plain=False)
     scripts = read_scripts(document.value, machine, document.fault)
     document.refuse()
@@ -223,15 +223,17 @@ class Worlds:
     def __init__(
         self, names: Iterable[str] = (), known: Callable[[], Iterable[JsonObject]] = tuple
     ) -> None:
-        """Both are read when one of them is asked for first: `known`, those that a run has, before
-        `names`, which may be others by now."""
+        """A hash that is not there yet has `known` read, the worlds that a run has, and then
+        `names` one by one, which may be others by now."""
         self._names = list(names)
         self._known = known
         self._machines: dict[str, Machine] = {}
 
     def add(self, world: World) -> Machine:
         """The machine of a world."""
-        return self._machines.setdefault(world.hash, Machine(world.spec))
+        if world.hash not in self._machines:
+            self._machines[world.hash] = Machine(world.spec)
+        return self._machines[world.hash]
 
     def get(self, hash: str) -> Machine | None:
         if hash not in self._machines:
@@ -302,8 +304,8 @@ def expect_rows(recipe: Recipe) -> int:
 
 
 def unmet(machine: Machine, scripts: Iterable[WorldScript]) -> list[str]:
-    """Operations that no script calls, and declared errors that it meets in none, as
-    `operation.error`."""
+    """Operations that no script calls with success, and declared errors that no script meets, as
+    `operation` and `operation.error`."""
     tried = {(each.operation, each.fails) for script in scripts for each in script.turns}
     operations = machine.world["operations"].items()
     wanted = [(name, code) for name, spec in operations for code in ("", *spec["errors"])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -67,8 +68,9 @@ _SECONDS = {
 }  # fmt: skip
 _RELATIVE = re.compile(
     (
-        r"\b(?:in|within)\s(?P<text>[\w .-]{1,30}?(?:minutes?|mins?|hours?|hrs?))\b"
-        r"|\b(?P<text2>[\w.-]{1,12}(?: [\w.-]{1,6})? (?:minutes?|hours?)) from now\b"
+        r"\b(?:in|within)\s(?P<text>[\w .-]{1,30}?(?:minutes?|mins?|hours?|hrs?)"
+        r"(?: and a half|(?:,? and|,)? [\w-]{1,12} (?:minutes?|mins?))?)\b"
+        r"|\b(?P<text2>(?:[\w.-]{1,12} ){1,6}?(?:minutes?|hours?)(?: and a half)?) from now\b"
     ),
     re.IGNORECASE,
 )
@@ -77,7 +79,8 @@ _RELATIVE = re.compile(
 class Timed(NamedTuple):
     """A place in a text that says a time of day, with every time it may mean.
 
-    `sure` is false for a bare number after a preposition, which may be something else.
+    `sure` is false for a bare number after a preposition and for two in a row, such as «seven
+    thirty», which may be something else.
     """
 
     start: int
@@ -114,15 +117,17 @@ def _read(found: re.Match[str]) -> Iterator[dt.time]:
     parts = found.groupdict()
     hour = _HOURS.get(parts["hour"].lower()) or int(parts["hour"])
     minute = int(parts.get("minute") or 0) or _MINUTES.get((parts.get("spoken") or "").lower(), 0)
+    if hour > 23:
+        return
     if parts.get("past"):
         minute = _MINUTES[parts["past"].lower()]
         if parts["way"].lower() in {"to", "before", "til", "till"}:
-            hour, minute = (hour - 1) % 12, 60 - minute
+            hour, minute = (hour - 1) % 12 or 12, 60 - minute
     half = (parts["half"] or "").lower()
     half = half or {"morning": "a", "afternoon": "p", "evening": "p"}.get(
         (parts["part"] or "").lower(), ""
     )
-    if hour > 23 or minute > 59:
+    if minute > 59:
         return
     if half and hour <= 12:
         yield dt.time(hour % 12 + (12 if half == "p" else 0), minute)
@@ -130,7 +135,6 @@ def _read(found: re.Match[str]) -> Iterator[dt.time]:
     yield dt.time(hour, minute)
     if 0 < hour < 13 and not parts["hour"].startswith("0"):
         yield dt.time((hour + 12) % 24, minute)
-        yield dt.time(hour % 12, minute)
 
 
 @lru_cache(maxsize=4096)
@@ -153,20 +157,19 @@ def only_time(value: str) -> frozenset[dt.time]:
 
 
 def moments(text: str, now: dt.datetime) -> frozenset[dt.datetime]:
-    """Moments told by their distance: «in two hours», «20 minutes from now», «right now»."""
-    found = {now.replace(tzinfo=None)} if re.search(r"\b(?:right )?now\b", text.lower()) else set()
+    """Moments told by their distance: «in two hours», «20 minutes from now», «now»."""
+    found = {now.replace(tzinfo=None)} if re.search(r"(?<!from )\bnow\b", text.lower()) else set()
     for match in _RELATIVE.finditer(plain(text)):
-        for seconds in spans_of_time(match["text"] or match["text2"]):
-            try:
-                found.add(now.replace(tzinfo=None) + dt.timedelta(seconds=seconds))
-            except (OverflowError, ValueError):
-                continue
+        spans = spans_of_time(match["text"] or match["text2"])
+        # The longest has the others in it: an hour and a half is also an hour.
+        with suppress(OverflowError, ValueError):  # none, or beyond the calendar
+            found.add(now.replace(tzinfo=None) + dt.timedelta(seconds=max(spans)))
     return frozenset(found)
 
 
 def seconds_in(unit: str) -> int:
     """How many seconds a unit of time has; 0 if the word is no unit of time."""
-    return _SECONDS.get(unit.rstrip("s") or unit, 0) or _SECONDS.get(unit, 0)
+    return _SECONDS.get(unit.rstrip("s") or unit, 0)
 
 
 @lru_cache(maxsize=4096)
@@ -181,5 +184,5 @@ def spans_of_time(text: str) -> tuple[float, ...]:
     ]
     half = [1800.0] if re.search(r"\bhalf(?: an|-)?.?hour\b", text.lower()) else []
     more = [5400.0] if re.search(r"\b(?:an hour|one hour) and a half\b", text.lower()) else []
-    one = [3600.0] if re.search(r"\ban hour\b", text.lower()) else []
+    one = [3600.0] if re.search(r"(?<!\bhalf )\ban hour\b", text.lower()) else []
     return (*single, *joined, *half, *more, *one)

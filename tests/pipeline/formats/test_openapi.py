@@ -54,6 +54,7 @@ def typed(kind: str) -> dict[str, Any]:
         ({"404": typed("integer"), "default": typed("boolean")}, "boolean"),
         ({"2XX": typed("number")}, "number"),
         ({"404": typed("integer")}, None),
+        ({"201": {"description": "Null"}, "default": typed("boolean")}, None),
         ({"200": {"example": {"a": 1}}}, "integer"),
         ({"200": {"examples": {"x": {"value": {"a": 1}}}}}, "integer"),
     ],

@@ -213,7 +213,10 @@ def test_a_line_that_cannot_be_read_is_a_row_with_a_fault(
     assert fault in found[1].fault and found[1].raw == raw
 
 
-@pytest.mark.parametrize("content", ['[{"n": 1}, {"n": ', '[{"n": 1}', '[{"n": 1}, nonsense]'])
+@pytest.mark.parametrize(
+    "content",
+    ['[{"n": 1}, {"n": ', '[{"n": 1}', '[{"n": 1}, nonsense]', '[\n{"n": 1}]\n[{"n": 2}]\n'],
+)
 def test_a_list_that_ends_too_soon_gives_what_it_has(tmp_path: Path, content: str) -> None:
     """What can be read is read; the rest is one fault."""
     first, second = rows_of(tmp_path / "a.json", content)
