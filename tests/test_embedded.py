@@ -41,7 +41,4 @@ def test_the_five_agents_work_and_what_is_rejected_is_kept(tmp_path: Path) -> No
     ]
     assert queries == sorted(ends)
     assert len(queries) == 3
-    checked = [row for row in lost["tested"] if row["findings"]]
-    asked = [row for row in (*kept["tested"], *lost["tested"]) if row not in checked]
-    assert all(row["raw"] or row["provenance"] for row in asked)
     assert bool(made.published) == bool(kept["deduplicated"])
