@@ -32,24 +32,20 @@ __all__ = [
     "run",
 ]
 
-_SCHEMAS = ("Recipe", "Sample", "ToolloomError", "load_recipe", "parse_recipe")
+_RENAMED = {"preview": "preview_recipe", "run": "run_recipe"}
 _HOMES = {
-    **{name: ("toolloom.schemas", name) for name in _SCHEMAS},
-    "FakeServer": ("toolloom.llm", "FakeServer"),
-    "Gateway": ("toolloom.llm", "Gateway"),
-    "LocalServer": ("toolloom.llm", "LocalServer"),
-    "make_dataset": ("toolloom.pipeline.run", "make_dataset"),
-    "preview": ("toolloom.pipeline.run", "preview_recipe"),
-    "publish": ("toolloom.pipeline.dataset.publish", "publish"),
-    "run": ("toolloom.pipeline.run", "run_recipe"),
+    "toolloom.schemas": ("Recipe", "Sample", "ToolloomError", "load_recipe", "parse_recipe"),
+    "toolloom.llm": ("FakeServer", "Gateway", "LocalServer"),
+    "toolloom.pipeline.run": ("make_dataset", "preview", "run"),
+    "toolloom.pipeline.dataset.publish": ("publish",),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Load what is heavy when it is first used, so that the command line answers at once."""
-    if name in _HOMES:
-        from importlib import import_module
+    from importlib import import_module
 
-        module, attribute = _HOMES[name]
-        return getattr(import_module(module), attribute)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(module), _RENAMED.get(name, name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

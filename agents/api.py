@@ -9,8 +9,7 @@ from typing import Any
 import jsonschema
 from pydantic import ValidationError
 
-from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, shape
-from toolloom.agents.wording import keep_new
+from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, keep_new, shape
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import Api, Domain, JsonObject, Outcome, Reason, Rejected
 from toolloom.schemas.api import ApiField, PublicApi

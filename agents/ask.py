@@ -7,15 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Generic, TypeVar
+
+from rapidfuzz import fuzz
 
 from toolloom.llm import Model, Request
 from toolloom.llm.json_output import IllegalSchema, check_schema, readings, violation
+from toolloom.pipeline.checks.text.words import stem
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     AgentName,
+    Api,
+    Brief,
+    Domain,
     Finding,
     JsonObject,
     Provenance,
@@ -24,9 +32,11 @@ from toolloom.schemas import (
     Rejected,
     RequestRefused,
     Usage,
+    World,
 )
 
 T = TypeVar("T")
+R = TypeVar("R", Domain, Api)
 Read = Callable[[Any], T | Awaitable[T]]
 
 
@@ -257,3 +267,62 @@ def fitting(text: str, schema: JsonObject, finish_reason: str, max_tokens: int) 
         first = f"it was cut off after {max_tokens} tokens (max_tokens): it must be shorter"
     detail = first or f"it holds no JSON: {text[:200]!r}"
     raise BadAnswer(Reason.UNUSABLE_RESPONSE, detail)
+
+
+# --- names that say the same -----------------------------------------------------------------
+
+
+ALIKE = 88.0  # of 100, on sorted stems: «bike rental» is «rental of bikes», not «car rental»
+_EMPTY = frozenset({"a", "an", "and", "the", "of", "for", "in", "to", "service", "servic", "api"})
+
+
+@cache
+def stems(name: str) -> tuple[str, ...]:
+    """The sorted stems of a name's words, without those that say nothing."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return tuple(sorted({stem(w) for w in re.findall(r"[^\W_]+", parted.lower())} - _EMPTY))
+
+
+def twin(name: str, others: Iterable[str]) -> str | None:
+    """The first of `others` that says the same as `name`, in whatever order or number."""
+    mine = " ".join(stems(name))
+    return next((o for o in others if fuzz.ratio(mine, " ".join(stems(o))) >= ALIKE), None)
+
+
+def keep_new(
+    job: Job,
+    source: Brief | Domain,
+    found: Sequence[R | BadAnswer],
+    whole: Costs,
+    kept: list[R],
+    rejected: list[Rejected],
+) -> None:
+    """Part what an answer made of `source`: what is new, and what is no good or a twin of it.
+
+    The answer's `whole` costs are booked on the first record.
+    """
+    for index, record in enumerate(found):
+        if isinstance(record, BadAnswer):
+            costs = whole if index == 0 else Costs(raw=whole.raw)
+            rejected.append(job.reject(source, record, costs))
+            continue
+        provenance = job.provenance(whole if index == 0 else Costs(), [source.id])
+        mine = record.model_copy(update={"provenance": provenance})
+        other = twin(mine.name, (k.name for k in kept))
+        if other is None:
+            kept.append(mine)
+        else:
+            rejected.append(duplicate(mine, other, job.stage))
+
+
+def duplicate(record: Domain | Api | World, other: str, stage: str) -> Rejected:
+    """A domain, an API or a world that says what another one says already."""
+    return Rejected.of(
+        record.model_dump(mode="json", exclude={"provenance"}),
+        stage,
+        Reason.NEAR_DUPLICATE,
+        f"«{record.name}» is nearly «{other}».",
+        id=record.id,
+        agent="domain" if isinstance(record, Domain) else "api",
+        provenance=record.provenance,
+    )

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, shape
-from toolloom.agents.wording import keep_new
+from toolloom.agents.ask import BadAnswer, Job, NoUsableAnswer, ask, keep_new, shape
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import Brief, Domain, JsonObject, Outcome, Reason, Rejected, seed_for
 

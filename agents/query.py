@@ -9,16 +9,88 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
-from toolloom.agents.wording import Fact, drawn, facts, read_request
+from toolloom.pipeline.checks.form import odd_request
 from toolloom.pipeline.checks.grounding import mentions
 from toolloom.prompts import Prompt, render
-from toolloom.schemas import Api, JsonObject, Need, Outcome, Part, Query, Reason, Setting
+from toolloom.schemas import Api, JsonObject, Message, Need, Outcome, Query, Reason, Setting, Turn
 
-LONGEST = 1_500  # characters of a result that are shown to who words a dialogue
 MOST = 220  # tokens of a turn's words
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A value that a text must tell, with what it means."""
+
+    name: str
+    about: str
+    value: Any
+    schema: JsonObject
+
+    @property
+    def label(self) -> str:
+        return self.name.replace("_", " ")
+
+    @property
+    def shown(self) -> str:
+        """The value as a person would write it."""
+        if isinstance(self.value, bool):
+            return "yes" if self.value else "no"
+        if isinstance(self.value, list):
+            return ", ".join(str(v) for v in self.value)
+        if isinstance(self.value, dict):
+            return ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in self.value.items())
+        return str(self.value)
+
+
+def facts(schemas: dict[str, JsonObject], values: JsonObject) -> list[Fact]:
+    """Facts of an object of values."""
+    known = {name: {"title": name, **schemas.get(name, {})} for name in values}
+    return [
+        Fact(name, known[name].get("description", ""), value, known[name])
+        for name, value in values.items()
+    ]
+
+
+def unsaid(text: str, told: Sequence[Fact], now: dt.datetime) -> list[Fact]:
+    """The facts that a text does not tell."""
+    return [f for f in told if not mentions(text, f.value, f.schema, now)]
+
+
+def read_request(text: str, told: Sequence[Fact], now: dt.datetime) -> str:
+    """A user's text. Raises BadAnswer if a value is missing from it or no user would say it."""
+    text = " ".join(text.split())
+    if not text:
+        raise BadAnswer(Reason.UNUSABLE_RESPONSE, "The text is empty.")
+    missing = unsaid(text, told, now)
+    if missing:
+        names = ", ".join(f"{f.name} = {f.shown}" for f in missing)
+        raise BadAnswer(Reason.VALUE_NOT_MENTIONED, f"The text does not say {names}.")
+    odd = odd_request(text)
+    if odd:
+        raise BadAnswer(Reason.UNNATURAL_QUERY, odd)
+    return text
+
+
+def transcript(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """A dialogue as (speaker, text) lines for a prompt; the system turn is left out."""
+    lines: list[tuple[str, str]] = []
+    for message in messages:
+        if message.role == "user":
+            lines.append(("User", message.content or ""))
+        elif message.role == "tool":
+            lines.append((f"Result of {message.name}", message.content or ""))
+        elif message.role == "assistant":
+            for call in (c.function for c in message.tool_calls):
+                arguments = json.dumps(call.arguments, ensure_ascii=False)
+                lines.append(("Call", f"{call.name}({arguments})"))
+            if message.content:
+                lines.append(("Assistant", message.content))
+    return lines
 
 
 def moment(now: dt.datetime) -> str:
@@ -85,89 +157,76 @@ async def word(need: Need, job: Job) -> Answer[str]:
 # --- all words of a dialogue in a world ------------------------------------------------------
 
 
-def world_question(need: Need, setting: Setting) -> Prompt:
-    """The prompt for the words of all turns."""
-    lines, turn = list[str](), 0
-    for part in setting.story:
-        if part.role == "call":
-            lines.append(f"→ {part.name}({json.dumps(part.arguments, ensure_ascii=False)})")
-            lines.append(f"← {part.result[:LONGEST]}")
-        else:
-            turn += part.role == "user"
-            about = f" {part.says}" if part.says else ""
-            lines.append(f"{part.role.capitalize()} {turn}:{about}")
-    own = [api for api in need.pool if api.source.reference == setting.world]
+def world_question(need: Need, lines: Sequence[str]) -> Prompt:
+    """The prompt for the words of all turns; `lines`: calls, results, and what is to be said."""
+    assert need.setting
+    own = [api for api in need.pool if api.source.reference == need.setting.world]
     return render(
         "world_words",
         {
             "now": moment(need.now),
-            "rules": list(setting.told),
+            "rules": list(need.setting.told),
             "tools": [(api.source.operation, api.description) for api in own],
-            "parts": lines,
-            "turns": turn,
+            "parts": list(lines),
+            "turns": len(need.setting.plan),
             "language": need.language,
         },
     )
 
 
-def read_story(answer: Any, setting: Setting) -> tuple[Part, ...]:
-    """The story with its words. Raises BadAnswer for a turn without words, and for a user who
-    says a key, which only results show."""
-    turns = iter(answer["turns"])
-    tables = setting.start["tables"].values()
-    keys = [key for rows in tables for key in rows if re.search(r"\d", key)]
-    story, turn = list[Part](), dict[str, str]()
-    for part in setting.story:
-        if part.role == "call":
-            story.append(part)
-            continue
-        if part.role == "user":
-            turn = next(turns)
-        text = turn[part.role].strip()
-        if not text:
-            raise BadAnswer(Reason.UNUSABLE_RESPONSE, f"A turn of the {part.role} has no words.")
-        hidden = [key for key in keys if key in text and key not in part.says]
-        if part.role == "user" and hidden:
+def read_words(answer: Any, setting: Setting) -> tuple[Turn, ...]:
+    """The words of all turns. Raises BadAnswer for a turn without words, and for a user who says a
+    key, which only results show."""
+    turns = tuple(
+        Turn(user=turn["user"].strip(), assistant=turn["assistant"].strip())
+        for turn in answer["turns"]
+    )
+    keys = [
+        key for rows in setting.start["tables"].values() for key in rows if re.search(r"\d", key)
+    ]
+    for turn, plan in zip(turns, setting.plan, strict=True):
+        for role, text in turn:
+            if not text:
+                detail = f"A turn of the {role} has no words."
+                raise BadAnswer(Reason.UNUSABLE_RESPONSE, detail)
+        if hidden := [key for key in keys if key in turn.user and key not in plan.user]:
             detail = f"The user says {hidden[0]}, which no person knows: say what it is."
             raise BadAnswer(Reason.UNNATURAL_QUERY, detail)
-        story.append(part.model_copy(update={"words": (text,)}))
-    return tuple(story)
+    return turns
 
 
-async def word_all(need: Need, setting: Setting, job: Job) -> Answer[tuple[Part, ...]]:
-    """The story of a need with all its words. Raises NoUsableAnswer."""
-    count = sum(part.role == "user" for part in setting.story)
+async def word_all(need: Need, lines: Sequence[str], job: Job) -> Answer[tuple[Turn, ...]]:
+    """The words of a solved task, all turns at once. Raises NoUsableAnswer."""
+    assert need.setting
+    setting, count = need.setting, len(need.setting.plan)
     text: JsonObject = {"type": "string"}
     turn = shape({"user": text, "assistant": text})
     turns = {"type": "array", "items": turn, "minItems": count, "maxItems": count}
     return await ask(
         job.model,
-        world_question(need, setting),
-        lambda answer: read_story(answer, setting),
+        world_question(need, lines),
+        lambda answer: read_words(answer, setting),
         schema=shape({"person": text, "turns": turns}),
         seed=job.seed,
         max_tokens=100 + MOST * count,
     )
 
 
-async def run(need: Need, job: Job) -> Outcome:
-    """The need as a query, or rejected with what its words lack."""
-    fields = {name: getattr(need, name) for name in Need.model_fields}
+async def run(need: Need, job: Job, lines: Sequence[str] = ()) -> Outcome:
+    """The need as a query, or rejected with what its words lack; `lines`: of a task of a world, its
+    calls and results, and what is to be said."""
+    fields = dict(need)
+    answer: Answer[Any]
     try:
-        if need.setting is None:
+        if need.setting and need.setting.script:
+            answer = Answer(need.text, Costs())
+        elif need.setting is None:
             answer = await word(need, job)
-        elif words := need.setting.story[0].words:  # they are written
-            answer = Answer(drawn(words, job.seed, 0), Costs())
         else:
-            told = await word_all(need, need.setting, job)
-            fields["setting"] = need.setting.model_copy(update={"story": told.value})
-            answer = Answer(told.value[0].words[0], told.costs)
+            answer = await word_all(need, lines, job)
+            fields["setting"] = need.setting.model_copy(update={"words": answer.value})
+            answer = Answer(answer.value[0].user, answer.costs)
     except NoUsableAnswer as why:
         return Outcome(rejected=(job.reject(need, why),))
-    parents = [api.id for api in need.needed]
-    query = Query(
-        **fields,
-        text=answer.value,
-        provenance=job.provenance(answer.costs, parents),
-    )
-    return Outcome(accepted=(query,))
+    provenance = job.provenance(answer.costs, [api.id for api in need.needed])
+    return Outcome((Query(**{**fields, "text": answer.value, "provenance": provenance}),))

@@ -5,16 +5,29 @@ Each act is one question, and nothing but what stands in the dialogue goes into 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
-from toolloom.agents.query import goals, moment, withheld
-from toolloom.agents.wording import Fact, read_request, transcript
-from toolloom.pipeline.apis.execution.results import Executed, Executor, Search, Shorten
-from toolloom.pipeline.checks.transcript import known_functions, observation_of
-from toolloom.prompts import render
+from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
+from toolloom.agents.query import (
+    Fact,
+    goals,
+    moment,
+    read_request,
+    transcript,
+    withheld,
+)
+from toolloom.pipeline.environments.environment import (
+    Environment,
+    Executed,
+    Executor,
+    Failing,
+    Search,
+    Simulated,
+)
+from toolloom.pipeline.environments.play import Players, Unplayable, calling, play
+from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     API_SEARCH,
     Api,
@@ -28,7 +41,6 @@ from toolloom.schemas import (
     Query,
     Reason,
     RequestRefused,
-    ToolCall,
     seed_for,
 )
 
@@ -38,53 +50,158 @@ Said: TypeAlias = tuple[str | None, list[FunctionCall]]  # words or calls
 STEPS = 16  # acts of an assistant before a dialogue is given up
 
 
-@dataclass(frozen=True)
-class Environment:
-    """What a dialogue needs of the outside, besides a model."""
-
-    search: Search
-    executor: Executor
-    shorten: Shorten
-
-
 @dataclass
-class DialogueInProgress:
-    """A dialogue while it is played, and what it has cost so far."""
+class Simulator:
+    """A model as assistant, user and whatever executes no call of its own, in one dialogue."""
 
     query: Query
     job: Job
     messages: list[Message]
-    costs: Costs = field(default_factory=Costs)
+    costs: Costs = field(default_factory=Costs)  # so far
 
-    @property
-    def seed(self) -> int:
-        """A seed of its own for the next question."""
-        return seed_for(self.job.seed, len(self.messages))
+    async def speak(self, messages: Sequence[Message]) -> str | None:
+        """The user's next turn: the query itself, what was withheld, or the next wish."""
+        if messages[-1].role == "system":
+            return self.query.text
+        told = next_turn(self.query, messages)
+        return None if told is None else await self._word(told)
 
-    def take(self, answer: Answer[T]) -> T:
-        """Book an answer and give its value."""
+    async def act(self, messages: Sequence[Message], tools: Sequence[Api]) -> Message:
+        """The assistant's next act. Raises NoUsableAnswer, also where there is no end."""
+        if sum(message.role == "assistant" for message in messages) == STEPS:
+            raise NoUsableAnswer(Reason.MALFORMED_DIALOGUE, f"No end after {STEPS} acts.")
+        variables = {
+            "system": messages[0].content,
+            "functions": [api.document() for api in tools],
+            "transcript": transcript(messages),
+        }
+        text, calls = await self._ask(
+            render("simulator", variables), read_act, self._seed(), act_schema(tools), 800
+        )
+        if calls:
+            return calling(messages, calls).model_copy(update={"content": text})
+        return Message(role="assistant", content=text)
+
+    async def execute(self, api: Api, arguments: JsonObject) -> Executed:
+        """What a call of an API returns that nothing executes. Raises NoUsableAnswer."""
+        variables = {
+            "function": api.document(),
+            "arguments": arguments,
+            "now": moment(self.query.now),
+            "earlier": [t for t in transcript(self.messages) if t[0].startswith("Result")],
+        }
+        answered = sum(message.role == "tool" for message in self.messages)
+        response = await self._ask(
+            render("simulator_execution", variables),
+            lambda answer: answer["response"],
+            seed_for(self._seed(), f"call_{answered}"),
+            shape({"response": api.returns or {}}),
+            800,
+        )
+        by = self.job.model.endpoint.model
+        return Executed(Observation(response=response), Execution(kind="simulated", by=by))
+
+    async def keywords(self, messages: Sequence[Message]) -> list[str]:
+        """What to search for, one after the other. Raises NoUsableAnswer."""
+        prompt = render(
+            "world_search", {"system": messages[0].content, "transcript": transcript(messages)}
+        )
+        words = {"type": "string", "minLength": 1, "maxLength": 100}
+        asked = shape({"keywords": {"type": "array", "items": words, "minItems": 1, "maxItems": 4}})
+        found: list[str] = await self._ask(
+            prompt, lambda answer: answer["keywords"], self._seed(), asked
+        )
+        return found
+
+    async def _word(self, told: list[tuple[Api, list[Fact]]]) -> str:
+        """A later turn of the user."""
+        everything = [fact for _, group in told for fact in group]
+        now = self.query.now
+        variables = {
+            "wishes": [{"does": api.description, "facts": group} for api, group in told],
+            "purpose": purpose(self.query),
+            "language": self.query.language,
+            "now": moment(now),
+            "transcript": transcript(self.messages),
+        }
+        return await self._ask(
+            render("simulator_user", variables),
+            lambda answer: read_request(answer.strip().strip('"'), everything, now),
+            self._seed(),
+        )
+
+    async def _ask(
+        self,
+        prompt: Prompt,
+        read: Callable[[Any], T],
+        seed: int,
+        schema: JsonObject | None = None,
+        most: int = 200,
+    ) -> T:
+        answer = await ask(self.job.model, prompt, read, schema=schema, seed=seed, max_tokens=most)
         self.costs.book(answer.costs)
         return answer.value
 
+    def _seed(self) -> int:
+        """One of its own for the next question."""
+        return seed_for(self.job.seed, len(self.messages))
 
-async def run(query: Query, job: Job, environment: Environment) -> Outcome:
-    """Play a query to its end. The dialogue is accepted as it is; the tester judges it."""
-    opening = [system_turn(query), Message(role="user", content=query.text)]
-    play = DialogueInProgress(query, job, opening)
+
+async def run(
+    query: Query, job: Job, executors: Sequence[Executor], search: Search, limit: int = 1_024
+) -> Outcome:
+    """Play a query to its end. The model plays the calls that no executor runs, but in a world,
+    where they are not available. The dialogue is accepted as it is; the tester judges it."""
+    messages = [system_turn(query)]
+    simulator = Simulator(query, job, messages)
+    if query.setting is None:
+        executors = [*executors, Simulated(simulator.execute)]
+    environment = environment_of(query, executors, search, limit)
+    return await played(query, job, messages, simulator, environment, simulator.costs)
+
+
+def environment_of(
+    query: Query, executors: Sequence[Executor], search: Search, limit: int
+) -> Environment:
+    """What a query's dialogue plays in: a fault that is played comes before what executes calls; a
+    real one comes of the execution itself."""
+    fault = query.fault
+    if fault and not fault.real:
+        function = query.api(query.intent[fault.call].api).function
+        executors = [Failing(function, fault.error, fault.transient), *executors]
+    return Environment(query.pool, executors, search if query.ability.searches else None, limit)
+
+
+async def played(
+    query: Query,
+    job: Job,
+    messages: list[Message],
+    players: Players,
+    environment: Environment,
+    costs: Costs | None = None,
+) -> Outcome:
+    """The dialogue that comes of it, or what there is of it with the reason why it goes no
+    further; `costs`: of the players."""
+    spent = costs or Costs()
     try:
-        await _play(play, environment)
-    except (NoUsableAnswer, RequestRefused) as error:
+        await play(messages, players, players, environment)
+    except (NoUsableAnswer, RequestRefused, Unplayable) as error:
         why = error
         if isinstance(why, RequestRefused):  # a search's: it ends a dialogue as a question's does
             why = NoUsableAnswer(Reason.REQUEST_REFUSED, str(why), Costs(raw=(why.raw,)))
-        so_far = Dialogue(query=query, messages=tuple(play.messages))
-        return Outcome(rejected=(job.reject(so_far, why, play.costs + why.costs),))
-    played = Dialogue(
-        query=query,
-        messages=tuple(play.messages),
-        provenance=job.provenance(play.costs, [query.id]),
-    )
-    return Outcome(accepted=(played,))
+        elif isinstance(why, Unplayable):
+            why = NoUsableAnswer(why.reason, why.detail)
+        so_far = Dialogue(query=_bare(query), messages=tuple(messages))
+        return Outcome(rejected=(job.reject(so_far, why, spent + why.costs),))
+    provenance = job.provenance(spent, [query.id])
+    whole = Dialogue(query=_bare(query), messages=tuple(messages), provenance=provenance)
+    return Outcome(accepted=(whole,))
+
+
+def _bare(query: Query) -> Query:
+    """Without what was to be said, once it is."""
+    setting = query.setting and query.setting.model_copy(update={"plan": (), "words": ()})
+    return query.model_copy(update={"setting": setting})
 
 
 def system_turn(query: Query) -> Message:
@@ -94,46 +211,6 @@ def system_turn(query: Query) -> Message:
     about = {"now": moment(query.now), "language": query.language, "search": search, "told": told}
     prompt = render("dialogue", about)
     return Message(role="system", content=prompt.messages[0]["content"])
-
-
-async def _play(play: DialogueInProgress, environment: Environment) -> None:
-    for _ in range(STEPS):
-        apis = callable_apis(play.query, play.messages)
-        variables = {
-            "system": play.messages[0].content,
-            "functions": [a.document() for a in apis],
-            "transcript": transcript(play.messages),
-        }
-        prompt, shape = render("simulator", variables), act_schema(apis)
-        answer = await ask(
-            play.job.model, prompt, read_act, schema=shape, seed=play.seed, max_tokens=800
-        )
-        text, calls = play.take(answer)
-        first = sum(len(m.tool_calls) for m in play.messages)
-        act = Message(
-            role="assistant",
-            content=text,
-            tool_calls=tuple(
-                ToolCall(id=f"call_{first + i}", function=c) for i, c in enumerate(calls)
-            ),
-        )
-        play.messages.append(act)
-        for call in act.tool_calls:
-            api = {a.function: a for a in (*play.query.pool, API_SEARCH)}[call.function.name]
-            seen = await _execute(play, api, call, environment)
-            play.messages.append(seen.message(call.id, api, environment.shorten))
-        if not act.tool_calls:
-            told = next_turn(play.query, play.messages)
-            if told is None:
-                return
-            play.messages.append(await _speak(play, told))
-    raise NoUsableAnswer(Reason.MALFORMED_DIALOGUE, f"No end after {STEPS} acts.")
-
-
-def callable_apis(query: Query, messages: Sequence[Message]) -> list[Api]:
-    """The APIs an assistant may call now, API Search among them where it is given."""
-    by_name = {a.function: a for a in (*query.pool, API_SEARCH)}
-    return [by_name[n] for n in known_functions(query, messages) if n in by_name]
 
 
 def act_schema(apis: Sequence[Api]) -> JsonObject:
@@ -152,50 +229,6 @@ def read_act(answer: Any) -> Said:
     if not reply:
         raise BadAnswer(Reason.UNUSABLE_RESPONSE, "Neither a call nor a reply.")
     return reply, []
-
-
-async def _execute(
-    play: DialogueInProgress, api: Api, call: ToolCall, environment: Environment
-) -> Executed:
-    """API Search, the planned fault, the API's own executor, or else the model."""
-    arguments = call.function.arguments if isinstance(call.function.arguments, dict) else {}
-    if api is API_SEARCH:
-        found = await environment.search(play.query.pool, str(arguments.get("keywords", "")))
-        return Executed(Observation(response=found), Execution(kind="search"))
-    if fault := _planned(play, call):
-        return Executed(fault, Execution(kind="planned"))
-    if environment.executor.runs(api):
-        return await environment.executor.run(api, arguments)
-    played = Observation(response=play.take(await _simulate(play, api, call)))
-    return Executed(played, Execution(kind="simulated", by=play.job.model.endpoint.model))
-
-
-def _planned(play: DialogueInProgress, call: ToolCall) -> Observation | None:
-    """The error of a fault that is played; a real one comes of the execution itself."""
-    query, name = play.query, call.function.name
-    fault = query.fault
-    if fault is None or fault.real or query.api(query.intent[fault.call].api).function != name:
-        return None
-    results = (observation_of(m) for m in play.messages if m.role == "tool" and m.name == name)
-    failed = any(seen is not None and seen.error for seen in results)
-    return None if failed and fault.transient else Observation(error=fault.error)
-
-
-async def _simulate(play: DialogueInProgress, api: Api, call: ToolCall) -> Answer[Any]:
-    variables = {
-        "function": api.document(),
-        "arguments": call.function.arguments,
-        "now": moment(play.query.now),
-        "earlier": [t for t in transcript(play.messages) if t[0].startswith("Result")],
-    }
-    return await ask(
-        play.job.model,
-        render("simulator_execution", variables),
-        lambda a: a["response"],
-        schema=shape({"response": api.returns or {}}),
-        seed=seed_for(play.seed, call.id),
-        max_tokens=800,
-    )
 
 
 def next_turn(query: Query, messages: Sequence[Message]) -> list[tuple[Api, list[Fact]]] | None:
@@ -219,24 +252,3 @@ def purpose(query: Query) -> str:
     if query.withheld:
         return "answer"
     return "correction" if query.fault is not None and query.fault.real else "wish"
-
-
-async def _speak(play: DialogueInProgress, told: list[tuple[Api, list[Fact]]]) -> Message:
-    """A later turn of the user."""
-    everything = [f for _, group in told for f in group]
-    now = play.query.now
-    variables = {
-        "wishes": [{"does": a.description, "facts": g} for a, g in told],
-        "purpose": purpose(play.query),
-        "language": play.query.language,
-        "now": moment(now),
-        "transcript": transcript(play.messages),
-    }
-    answer = await ask(
-        play.job.model,
-        render("simulator_user", variables),
-        lambda a: read_request(a.strip().strip('"'), everything, now),
-        seed=play.seed,
-        max_tokens=200,
-    )
-    return Message(role="user", content=play.take(answer))

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, settled, shape
-from toolloom.agents.query import moment
-from toolloom.agents.wording import transcript
+from toolloom.agents.query import moment, transcript
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.instructions import poorly_rated
 from toolloom.pipeline.checks.world.interpreter import Machine

@@ -186,7 +186,7 @@ def main() -> None:
             same = by_script[one.query.setting.script]
             strangers = [d for script in by_script.values() if script is not same for d in script]
             row = Row(one, [d for d in same if d is not one], strangers)
-            machine = machines.machine(name, one.query.setting.hash)
+            machine = machines.machine(one.query.setting)
             for kind, plant in KINDS.items():
                 made = next(filter(None, plant(row, rng_for(given.seed, one.query.id, kind))), None)
                 if made:

@@ -6,7 +6,6 @@ orchestration/artifacts.py.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from toolloom.schemas import Outcome, Recipe
 
 SECONDS_BETWEEN_LINES = 20.0
-WINDOW = 30.0  # seconds that speeds are taken over
-TICK = 0.25  # seconds between two samples of the counters
 
 
 @dataclass
@@ -79,8 +76,6 @@ class Progress:
         self._stats: Stats | None = None
         self._priced = False
         self._began = self._shown = time.monotonic()
-        # Time, requests sent, answers, tokens received; added to by whoever looks, in any thread.
-        self._counted: deque[tuple[float, int, int, int]] = deque(maxlen=round(WINDOW / TICK))
 
     def __enter__(self) -> Self:
         return self
@@ -131,7 +126,6 @@ class Progress:
         if requests is not None:
             figures.worked += done
             figures.requests += requests
-        self._sample()
         if time.monotonic() - self._shown > SECONDS_BETWEEN_LINES:
             self._shown = time.monotonic()
             self.show()
@@ -152,12 +146,6 @@ class Progress:
     def _of(self, stage: str) -> StageFigures:
         return self.stages.setdefault(stage, StageFigures(stage, lambda coming: None))
 
-    def _sample(self) -> None:
-        now, stats = time.monotonic(), self._stats
-        if stats and (not self._counted or now - self._counted[-1][0] >= TICK):
-            sent = stats.asked
-            self._counted.append((now, sent, sent + stats.cached, stats.completion_tokens))
-
     def figures(self) -> list[StageFigures]:
         """The stages with their totals as far as they can be told now."""
         before: StageFigures | None = None
@@ -166,44 +154,33 @@ class Progress:
             stage.forecast(before)
             if not stage.beside:
                 before = stage
-        self._sample()
         return stages
 
-    def speeds(self) -> tuple[float, float, float]:
-        """Of the last seconds, each second: requests sent; answers, cached ones among them; tokens
-        received."""
-        counted = list(self._counted)
-        if len(counted) < 2:
-            return 0.0, 0.0, 0.0
-        now, *last = counted.pop()
-        began, *first = next((c for c in counted if c[0] >= now - WINDOW), counted[-1])
-        sent, answers, tokens = ((b - a) / (now - began) for a, b in zip(first, last, strict=True))
-        return sent, answers, tokens
-
     def seconds_left(self) -> float | None:
-        """A forecast from the requests that records took so far and the present speed."""
+        """A forecast from the requests that records took so far and the speed so far."""
         stages = self.figures()
         left = [stage.requests_left() for stage in stages]
         known = [requests for requests in left if requests is not None]
-        answers = self.speeds()[1]
-        if self._stats is None or len(known) < len(left) or not answers:
+        answers = self._stats.asked + self._stats.cached if self._stats else 0
+        if len(known) < len(left) or not answers:
             return None
         # Requests that no finished record accounts for belong to records under way.
-        booked = sum(stage.requests for stage in stages)
-        ahead = max(0, self._stats.asked + self._stats.cached - booked)
-        return max(0.0, sum(known) - ahead) / answers
+        ahead = max(0, answers - sum(stage.requests for stage in stages))
+        return max(0.0, sum(known) - ahead) * self._seconds() / answers
+
+    def _seconds(self) -> float:
+        return max(time.monotonic() - self._began, 1e-3)
 
     def facts(self) -> dict[str, Any]:
         """The counters, the speeds and the time as JSON values; no cost without prices."""
-        seconds, stats, left = time.monotonic() - self._began, self._stats, self.seconds_left()
+        seconds, stats, left = self._seconds(), self._stats, self.seconds_left()
         if stats is None:
             return {"seconds": round(seconds, 1)}
-        sent, _, tokens = self.speeds()
         return {
             "requests": stats.asked,
             "cached": stats.cached,
-            "requests_per_second": round(sent, 1),
-            "tokens_per_second": round(tokens, 1),
+            "requests_per_second": round(stats.asked / seconds, 1),
+            "tokens_per_second": round(stats.completion_tokens / seconds, 1),
             "retries": stats.retries,
             **({"cost": round(stats.cost, 6)} if self._priced else {}),
             "seconds": round(seconds, 1),

@@ -29,8 +29,8 @@ from toolloom.schemas import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.apis.execution.session import Executions
     from toolloom.pipeline.apis.search import Finder
+    from toolloom.pipeline.environments.executed import Executions
     from toolloom.pipeline.worlds.library import Worlds
 
 
@@ -41,7 +41,7 @@ class Context:
     recipe: Recipe
     gateway: Gateway
     finder: Finder
-    workshop: Executions
+    executions: Executions
     worlds: Worlds
 
     @classmethod
@@ -49,15 +49,15 @@ class Context:
         cls, recipe: Recipe, gateway: Gateway, known: Callable[[], Iterable[JsonObject]] = tuple
     ) -> Context:
         """`known`: the worlds of the run, as JSON, once it has them."""
-        from toolloom.pipeline.apis.execution.session import Executions
         from toolloom.pipeline.apis.search import Finder
+        from toolloom.pipeline.environments.executed import Executions
         from toolloom.pipeline.worlds.library import Worlds, names
 
         plan = recipe.search
         embedder = gateway.embedder(plan.embeddings) if plan.embeddings else None
-        workshop = Executions(recipe.apis.sources, gateway.cache, recipe.seed)
+        executions = Executions(recipe.apis.sources, gateway.cache, recipe.seed)
         worlds = Worlds(names(recipe.worlds) if recipe.worlds else (), known)
-        return cls(recipe, gateway, Finder(plan, embedder), workshop, worlds)
+        return cls(recipe, gateway, Finder(plan, embedder), executions, worlds)
 
     def model(self, agent: AgentName) -> Model:
         return self.gateway.model(self.recipe.endpoint(agent))

@@ -13,11 +13,8 @@ from operator import attrgetter
 from pathlib import Path
 
 from toolloom.agents import api, domain, query, rewriter, simulator, tester
-from toolloom.agents.ask import BadAnswer, Costs, Job
-from toolloom.agents.wording import drawn, duplicate, twin
+from toolloom.agents.ask import BadAnswer, Costs, Job, duplicate, twin
 from toolloom.pipeline.apis.catalogue import categories, category, examples_for
-from toolloom.pipeline.apis.execution.results import Executor, compress
-from toolloom.pipeline.apis.execution.session import replay
 from toolloom.pipeline.apis.sources import (
     NOT_WANTED,
     imported,
@@ -27,6 +24,9 @@ from toolloom.pipeline.apis.sources import (
 from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.balance import balance
 from toolloom.pipeline.dataset.planning import seed_of
+from toolloom.pipeline.environments.executed import replay
+from toolloom.pipeline.environments.play import Script
+from toolloom.pipeline.environments.world import WorldSession, moment_of
 from toolloom.pipeline.formats import toolbench
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
@@ -40,8 +40,9 @@ from toolloom.pipeline.worlds.library import (
     world_of,
 )
 from toolloom.pipeline.worlds.library import names as worlds_named
-from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
 from toolloom.pipeline.worlds.sampler import draw_world_needs
+from toolloom.pipeline.worlds.scripts import moves
+from toolloom.pipeline.worlds.tasks import as_lines, replayed_need
 from toolloom.schemas import (
     API_SEARCH,
     Api,
@@ -155,7 +156,7 @@ def offer_world(world: World, context: Context) -> Outcome:
     named = worlds_named(context.recipe.worlds) if context.recipe.worlds else ()
     others = [other for name in named if (other := world_of(name)).name != world.name]
     job = job_of(context, "apis", "api", world.id)
-    beside = (drawn(others, job.seed).name,) if others else ()
+    beside = (rng_for(job.seed, "choice").choice(others).name,) if others else ()
     made = {
         "collections": (world.name, *beside),
         "provenance": job.provenance(Costs(), [world.name]),
@@ -206,11 +207,11 @@ async def make_apis(subject: ApiSource | World | Domain, context: Context) -> Ou
 
 
 def settle_apis(found: Sequence[Api]) -> Outcome:
-    """Make function names unique; reject a generated API that does what one of its category does,
-    and an imported one that is there already."""
+    """Reject a generated API that does what one of its category does, and an imported one that is
+    there already. Functions keep their names, also where two APIs have the same one (a row offers
+    only one of them), but none takes that of API Search."""
     kept: list[Api] = []
     rejected: list[Rejected] = []
-    functions = {API_SEARCH.function}  # no API may take its name
     ids: set[str] = set()
     generated: dict[str, list[str]] = {}
     for each in found:
@@ -223,11 +224,8 @@ def settle_apis(found: Sequence[Api]) -> Outcome:
         if invented:
             others.append(each.name)
         ids.add(each.id)
-        name, number = each.function, 2
-        while name in functions:
-            name, number = f"{each.function[:60]}_{number}", number + 1
-        functions.add(name)
-        kept.append(each.model_copy(update={"function": name}))
+        taken = each.function == API_SEARCH.function
+        kept.append(each.model_copy(update={"function": f"{each.function}_2"}) if taken else each)
     return Outcome(tuple(kept), tuple(rejected))
 
 
@@ -269,26 +267,28 @@ def expect_needs(recipe: Recipe, _: int) -> int:
 
 
 async def word_queries(need: Need, context: Context) -> Outcome:
-    return await query.run(need, job_of(context, "queries", "query", need.id))
+    job, lines = job_of(context, "queries", "query", need.id), list[str]()
+    if need.setting and need.setting.plan:
+        machine = context.worlds.machine(need.setting)
+        lines = as_lines(replayed_need(need, machine, need.setting.plan))
+    return await query.run(need, job, lines)
 
 
 async def play_dialogues(asked: Query, context: Context) -> Outcome:
     job = job_of(context, "dialogues", "simulator", asked.id)
-    limit = context.recipe.observation_tokens
-
-    def environment(executor: Executor) -> simulator.Environment:
-        return simulator.Environment(
-            search=context.finder.search,
-            executor=executor,
-            shorten=lambda response, schema: compress(response, schema, limit),
-        )
-
+    search, limit = context.finder.search, context.recipe.observation_tokens
     if setting := asked.setting:
-        machine = context.worlds.machine(setting.world, setting.hash)
-        within = WorldSession(machine, setting, moment_of(asked))
-        return await play(asked, job, environment(within))
-    async with context.workshop.session(asked.id) as session:
-        return await simulator.run(asked, job, environment(session))
+        machine = context.worlds.machine(setting)
+        session = WorldSession(machine, setting, moment_of(asked))
+        words = setting.words
+        row = replayed_need(asked, machine, words) if words else context.worlds.play(asked)
+        messages = [simulator.system_turn(asked)]
+        model = simulator.Simulator(asked, job, messages)
+        script = Script(moves(row, machine, asked), model.keywords if words else None)
+        environment = simulator.environment_of(asked, [session], search, limit)
+        return await simulator.played(asked, job, messages, script, environment, model.costs)
+    async with context.executions.session(asked.id) as executed:
+        return await simulator.run(asked, job, [executed], search, limit)
 
 
 async def test_dialogues(played: Dialogue, context: Context) -> Outcome:
@@ -296,9 +296,9 @@ async def test_dialogues(played: Dialogue, context: Context) -> Outcome:
     return await tester.run(
         played,
         job,
-        lambda dialogue: replay(dialogue, context.workshop),
+        lambda dialogue: replay(dialogue, context.executions),
         context.recipe.tester.votes,
-        context.worlds.machine(setting.world, setting.hash) if setting else None,
+        context.worlds.machine(setting) if setting else None,
     )
 
 

@@ -156,7 +156,7 @@ class WorldPlan(Record):
 class SearchPlan(Record):
     """How API Search finds APIs."""
 
-    found: int = Field(default=2, ge=1, le=20, description="APIs that a search returns.")
+    found: int = Field(default=5, ge=1, le=20, description="APIs that a search returns.")
     embeddings: Endpoint | None = Field(
         default=None,
         description="Endpoint whose /v1/embeddings ranks APIs by meaning; without it, BM25.",

@@ -132,6 +132,11 @@ class Need(Record):
         exclude_if=lambda value: value is None,
         description="Its place in a world, if it plays in one.",
     )
+    text: str = Field(
+        default="",
+        exclude_if=lambda value: not value,
+        description="The first user turn, where a script words it.",
+    )
 
     def api(self, api_id: str) -> Api:
         """The API of the pool, or the one outside it, with this id."""

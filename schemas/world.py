@@ -6,7 +6,7 @@ a change look like is told there.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
@@ -62,22 +62,11 @@ class WorldGoal(Record):
     facts: tuple[Told, ...] = Field(default=(), description="What the user has to learn.")
 
 
-class Part(Record):
-    """What is said or called next in a dialogue that is drawn."""
+class Turn(Record):
+    """A turn of the user and the reply to it: what is to be said, or the words for it."""
 
-    role: Literal["user", "assistant", "call"]
-    words: tuple[str, ...] = Field(default=(), description="What may be said: each is right.")
-    says: str = Field(default="", description="What a model is to say, where no words are written.")
-    name: str = Field(default="", description="Of a call: its operation.")
-    result: str = Field(default="", description="Of a call that a model words: what it returns.")
-    arguments: JsonObject = Field(default_factory=dict, description="Of a call.")
-    sought: tuple[str, ...] = Field(default=(), description="Of a call: with what to search.")
-    offers: tuple[str, ...] = Field(
-        default=(), description="Of a reply: operations that it offers, and so has to know."
-    )
-    beside: bool = Field(
-        default=False, description="Of a call: side by side with the one before it."
-    )
+    user: str
+    assistant: str
 
 
 class Setting(Record):
@@ -91,6 +80,14 @@ class Setting(Record):
         default=(), description="What the system turn tells: the service, who speaks, policies."
     )
     goal: WorldGoal
-    story: tuple[Part, ...] = Field(
-        default=(), description="Words and calls to play; empty once they are played."
+    seed: int = Field(default=0, description="Of what the script draws: rows, and words.")
+    plan: tuple[Turn, ...] = Field(
+        default=(),
+        exclude_if=lambda value: not value,
+        description="Of a solved task: what is to be said, turn by turn; empty once it is played.",
+    )
+    words: tuple[Turn, ...] = Field(
+        default=(),
+        exclude_if=lambda value: not value,
+        description="The words for it; empty once they are played.",
     )

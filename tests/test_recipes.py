@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.apis.execution.session import Executions
 from toolloom.pipeline.apis.sources import imported
+from toolloom.pipeline.environments.executed import Executions
 from toolloom.schemas import Api, Failure, Recipe, load_recipe
 
 ROOT = Path(__file__).parents[1]
@@ -34,8 +34,8 @@ async def calls(
     of: Recipe, known: dict[str, Api], *wanted: tuple[str, dict[str, Any]]
 ) -> list[Any]:
     """The executions of calls of one dialogue."""
-    workshop = Executions(of.apis.sources, None, of.seed)
-    async with workshop.session("q0") as session:
+    executions = Executions(of.apis.sources, None, of.seed)
+    async with executions.session("q0") as session:
         return [await session.run(known[name], arguments) for name, arguments in wanted]
 
 

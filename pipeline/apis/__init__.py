@@ -1,11 +1,11 @@
-"""APIs: where they come from, how they are searched, and calls that really run.
+"""APIs: where they come from, and how they are searched.
 
-Pools hold imported APIs with the report of every loss; `catalogue/` is the taxonomy and the
-public APIs that ship. API Search finds APIs by words or by meaning. `execution/` runs calls of
-Python functions and MCP servers, fresh for each dialogue, with what a recipe names and nothing
-else: its results are in the response cache before they are used, and are run again to see whether
-they repeat.
+Pools hold imported APIs with the report of every loss: `sources.py` reads what a recipe names,
+`pool.py` keeps it, `pool_quality.py` says what is missing in it, for queries to be drawn or
+for a model to understand. `catalogue/` is the taxonomy and the public APIs that ship. `search.py`
+finds APIs by words or by meaning.
 
-May touch: processes and servers that a recipe names; formats, store, llm, checks, schemas.
+May touch: servers that are asked for their tools, through environments; formats, store, llm,
+checks, schemas.
 Begin with `sources.py`, which reads a recipe's sources, and `search.py`.
 """

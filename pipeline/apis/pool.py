@@ -26,7 +26,6 @@ from pydantic import ValidationError
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.files import hold_folder, read_lines, record_line, replacing
 from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError, first_error
-from toolloom.schemas.api import Renamed
 
 R = TypeVar("R", bound=Record)
 LEGAL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
@@ -84,8 +83,7 @@ class PoolFolder:
         began = time.monotonic()
         with self.locked():
             pool = {api.id: api for api in self.apis()}
-            before, moved = len(pool), dict[str, Renamed]()
-            names = ImportLog("", taken=(api.function for api in pool.values()))
+            before = len(pool)
             tried: Counter[tuple[str, str]] = Counter()
             touched: set[str] = set()
             for item in items:
@@ -101,11 +99,7 @@ class PoolFolder:
                     ledger.note(
                         f"{item.id}: the pool has an API of this id; here its tool is «{tool}»."
                     )
-                function = known.function if known else names.function(item.function, wanted)
-                if function != item.function:
-                    moved[item.function] = Renamed(
-                        api=wanted, old=item.function, new=function, why="taken"
-                    )
+                function = known.function if known else item.function
                 pool[wanted] = item.model_copy(update={"tool": tool, "function": function})
                 touched.add(wanted)
             here = {_origin(pool[id]) for id in touched}
@@ -122,14 +116,6 @@ class PoolFolder:
                 replaced=len(touched) - added,
                 seconds=round(time.monotonic() - began, 3),
             )
-            renamed: list[Renamed] = []
-            for line in report.renamed:  # as booked, but with the names that the pool gave
-                last = moved.pop(line.new, None)
-                if last is None or last.new != line.old:
-                    update = {"new": last.new} if last else {}
-                    renamed.append(line.model_copy(update=update))
-            renamed += moved.values()
-            report = report.model_copy(update={"renamed": tuple(renamed)})
             self.write(pool.values(), [*self.reports(), report])
         return report
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.apis.execution.commands import ExecutionSource, function_files
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool, holds_pool
+from toolloom.pipeline.environments.commands import ExecutionSource, function_files
 from toolloom.pipeline.formats import api_bank, openapi, toolbench, tools
 from toolloom.pipeline.formats.import_log import ImportLog, reference
 from toolloom.pipeline.formats.rows import UNREAD, in_lines, load, read_text, rows
@@ -156,7 +156,7 @@ def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[
         yield from read_pool(source.path, ledger, outputs, category=source.category)
     elif source.mcp or (files := function_files(source)):
         # Half a second to load.
-        from toolloom.pipeline.apis.execution.mcp import read_tools
+        from toolloom.pipeline.environments.mcp import read_tools
 
         for file in [None] if source.mcp else files:
             place = ExecutionSource(source, file)
@@ -196,9 +196,7 @@ def read_pool(name: str, ledger: ImportLog, outputs: Path, *, category: str = ""
         pool = find_pool(outputs, name)
         for api in pool.apis():
             ledger.read += 1
-            moved = api.model_copy(update={"category": category or api.category})
-            function = ledger.function(moved.function, moved.id)
-            yield moved.model_copy(update={"function": function})
+            yield api.model_copy(update={"category": category or api.category})
     except (NothingFound, StoreError) as error:
         raise ImportFailed(str(error)) from error
 

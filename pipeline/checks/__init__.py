@@ -24,6 +24,7 @@ from toolloom.pipeline.checks.calls import (
     known_names,
     mentioned_values,
     opening_request,
+    plain_keywords,
     planned_faults,
     searched_first,
 )
@@ -71,6 +72,7 @@ __all__ = [
 _ANYWHERE: tuple[Check[Dialogue], ...] = (
     known_names,
     searched_first,
+    plain_keywords,
     fitting_arguments,
     fitting_observations,
     natural_requests,

@@ -16,6 +16,7 @@ from toolloom.pipeline.checks.transcript import (
     CallMade,
     Fault,
     asked,
+    documented,
     made,
     observed_before,
     once,
@@ -25,6 +26,8 @@ from toolloom.pipeline.checks.transcript import (
 )
 from toolloom.schemas import Dialogue, Intention, JsonObject, Query, Reason, Scenario
 
+COPIED = 5  # words in a row of documentation, which nobody hits upon by chance
+_WORD = re.compile(r"[^\W_]+")
 _NO = re.compile(
     r"n't\b|\bcannot\b|\b(?:un|not )able\b|\bno(?:t|ne|thing|body)?\b|\bfail\w*\b|\berrors?\b"
     r"|\bunfortunate(?:ly)?\b|\bsorry\b|\bapologi[sz]e\b|\bafraid\b|\bproblems?\b|\bissues?\b"
@@ -92,34 +95,62 @@ def grounded_arguments(dialogue: Dialogue) -> Iterator[Fault]:
 
 
 def searched_first(dialogue: Dialogue) -> Iterator[Fault]:
-    """In the retrieve abilities an API is found through API Search before it is called."""
+    """In the retrieve abilities an API is found through API Search before it is called, and nothing
+    is said of a request before anything is searched for."""
     if not dialogue.query.ability.searches:
         return
     calls = made(dialogue)
     for call in calls:
-        if call.is_search:
-            continue
-        found = {
-            name
-            for search in calls
-            if search.is_search and search.back is not None and search.back < call.place
-            for name in _documented(search.response)
-        }
-        if call.name not in found:
+        if not call.is_search and call.name not in documented_before(dialogue, call.place):
             detail = f"{call.name} is called before a search has found it"
             yield Fault(Reason.SEARCH_SKIPPED, call.place, detail)
+    first = next((call.place for call in calls), len(dialogue.messages))
+    if early := [place for place, _, _ in replies(dialogue) if place < first]:
+        detail = "something is said of the request before anything is searched for"
+        yield Fault(Reason.SEARCH_SKIPPED, early[0], detail)
 
 
-def _documented(response: Any) -> Iterator[str]:
-    """Names of the APIs whose documentation a search returned, in a list or on its own."""
-    for document in response if isinstance(response, list) else [response]:
-        if isinstance(document, dict) and isinstance(document.get("name"), str):
-            yield document["name"]
+def documented_before(dialogue: Dialogue, place: int) -> set[str]:
+    """Functions whose documentation a search has shown before a message."""
+    return {
+        name
+        for call in made(dialogue)
+        if call.is_search and call.back is not None and call.back < place
+        for name in documented(call.response)
+    }
+
+
+def plain_keywords(dialogue: Dialogue) -> Iterator[Fault]:
+    """Keywords say the user's need: not the words of documentation that nobody has seen."""
+    for call in made(dialogue):
+        keywords = call.arguments.get("keywords")
+        if not call.is_search or not isinstance(keywords, str):
+            continue
+        known = documented_before(dialogue, call.place)
+        hidden = [api.description for api in dialogue.query.pool if api.function not in known]
+        unseen, said = set[str]().union(*map(_runs, hidden)), said_before(dialogue, call.place)
+        for part in sorted(_runs(keywords) & unseen - set[str]().union(*map(_runs, said))):
+            detail = f"{shown(part)} stands in documentation that nobody has seen yet"
+            yield Fault(Reason.UNGROUNDED_ARGUMENT, call.place, detail)
+
+
+def _runs(text: str) -> set[str]:
+    """Each of its words with those that follow it, as many as are copied."""
+    words = _WORD.findall(plain(text).lower())
+    return {" ".join(words[at : at + COPIED]) for at in range(len(words) - COPIED + 1)}
 
 
 def fitting_observations(dialogue: Dialogue) -> Iterator[Fault]:
-    """A successful response fits the schema its API promises."""
+    """A successful response fits the schema its API promises; a search gives documentation of the
+    pool as it is."""
     for call in made(dialogue):
+        execution = dialogue.messages[call.back].execution if call.back is not None else None
+        if execution is not None and execution.kind == "search":
+            pool = [api.document() for api in dialogue.query.pool]
+            if call.failed or not all(document in pool for document in call.response):
+                detail = "a search returned what is no documentation of the pool"
+                yield Fault(Reason.OBSERVATION_OFF_SCHEMA, call.back, detail)
+            continue
         if call.api is None or call.api.returns is None or call.failed or _cut(dialogue, call):
             continue
         try:

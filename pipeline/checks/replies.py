@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from toolloom.pipeline.checks.calls import pair, says_no
+from toolloom.pipeline.checks.calls import documented_before, pair, says_no
 from toolloom.pipeline.checks.grounding import (
     ADDRESS,
     CODE,
@@ -478,7 +478,8 @@ def _numbers_of(text: str) -> frozenset[float]:
 def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     """What a reply at this message may draw on.
 
-    In a world its rules are told, and what follows from results was computed from them.
+    In a world its rules are told, those of an operation by its documentation, which has to be found
+    where it is searched for; and what follows from results was computed from them.
     """
     query = dialogue.query
     calls = [c for c in made(dialogue) if c.back is not None and c.back < place]
@@ -490,7 +491,9 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     sizes = [len(v) for v in parts if isinstance(v, list)]
     names = [spaced(key) for v in parts if isinstance(v, dict) for key in v]
     if query.setting:
-        rules = [api.description for api in query.pool if api.source.kind == "world"]
+        found = documented_before(dialogue, place) if query.ability.searches else None
+        worlds = [api for api in query.pool if api.source.kind == "world"]
+        rules = [a.description for a in worlds if found is None or a.function in found]
         facts = [f.said for f in query.setting.goal.facts if re.search(r"\d", canonical(f.value))]
         texts += [*query.setting.told, *rules, *facts]
     values = (*numbers, *sizes, len(calls))

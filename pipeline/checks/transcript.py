@@ -169,7 +169,12 @@ def known_functions(query: Query, messages: Sequence[Message]) -> list[str]:
     for message in messages:
         if message.role == "tool" and message.name == API_SEARCH.function:
             seen = observation_of(message)
-            response = seen.response if seen and isinstance(seen.response, list) else ()
-            names = (d.get("name") for d in response if isinstance(d, dict))
-            found += [name for name in names if isinstance(name, str)]
+            found += documented(seen.response if seen else None)
     return list(dict.fromkeys(found))
+
+
+def documented(response: Any) -> Iterator[str]:
+    """Names of the APIs whose documentation a search returned, in a list or on its own."""
+    for document in response if isinstance(response, list) else [response]:
+        if isinstance(document, dict) and isinstance(document.get("name"), str):
+            yield document["name"]

@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -27,14 +26,13 @@ LONGEST_NAME = 200
 class ImportLog:
     """What an importer reports while it works. One for each source."""
 
-    def __init__(self, source: str, form: str = "", taken: Iterable[str] = ()) -> None:
-        """`taken`: function names the pool has already."""
+    def __init__(self, source: str, form: str = "") -> None:
         self.source = source
         self.format = form
         self.version = ""
         self.read = 0
         self.bytes = 0
-        self._taken = {API_SEARCH.function, *taken}
+        self._taken = {API_SEARCH.function}
         self._next: dict[str, int] = {}
         self._described: dict[str, set[bytes]] = {}  # hashes of what was described under an id
         self._repeats: Counter[str] = Counter()

@@ -14,8 +14,8 @@ from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any, TypeAlias, TypeVar
 
-from toolloom.pipeline.apis.execution.commands import server_name
-from toolloom.pipeline.apis.execution.session import find_place, place_of
+from toolloom.pipeline.environments.commands import server_name
+from toolloom.pipeline.environments.executed import find_place, place_of
 from toolloom.pipeline.sampling.groups import Group, Link, in_order, scattered
 from toolloom.pipeline.sampling.needs import NeedBuilder, NeedKind, moment, servable
 from toolloom.pipeline.sampling.values import NoValue, rng_for

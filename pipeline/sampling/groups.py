@@ -259,8 +259,12 @@ class Group:
 
     def offer(self, needed: Sequence[Api], count: int, rng: random.Random) -> tuple[Api, ...]:
         """The needed APIs and `count` others, half of them near by: of the same tool, category or
-        collection, where a model may mistake one for another. Shuffled."""
+        collection, where a model may mistake one for another. Shuffled.
+
+        Of APIs whose functions have the same name only one is among the others.
+        """
         offered = {a.id: a for a in needed}
+        taken = {a.function for a in needed}
         near: list[Sequence[int]] = []
         for api in needed:
             near += [span(self._tools, tool_of(api))]
@@ -272,13 +276,16 @@ class Group:
         for _ in range((count + 1) // 2):
             rng.shuffle(near)
             places = (group[i] for group in near for i in scattered(len(group), rng))
-            other = next((a for i in places if (a := self.apis[i]).id not in offered), None)
-            if other is not None:
+            free = (self.apis[i] for i in places if self.apis[i].function not in taken)
+            if other := next(free, None):
                 offered[other.id] = other
+                taken.add(other.function)
         for place in scattered(len(self.apis), rng):
             if len(offered) >= wanted:
                 break
-            offered[self.apis[place].id] = self.apis[place]
+            if self.apis[place].function not in taken:
+                offered[self.apis[place].id] = self.apis[place]
+                taken.add(self.apis[place].function)
         shown = list(offered.values())
         rng.shuffle(shown)
         return tuple(shown)
@@ -298,6 +305,19 @@ class Group:
             return
         for place in scattered(len(self.apis) - len(kept), rng):
             yield self.apis[place if place < kept.start else place + len(kept)]
+
+
+def distinct(apis: Iterable[Api]) -> tuple[Api, ...]:
+    """The same, where two functions of one name are told apart by a number."""
+    taken: set[str] = set()
+    found = []
+    for api in apis:
+        name, number = api.function, 2
+        while name in taken:
+            name, number = f"{api.function[:60]}_{number}", number + 1
+        taken.add(name)
+        found.append(api if name == api.function else api.model_copy(update={"function": name}))
+    return tuple(found)
 
 
 def in_order(apis: Iterable[Api]) -> list[Api]:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.schema import fits, kind_of
-from toolloom.pipeline.sampling.groups import Group, Link
+from toolloom.pipeline.sampling.groups import Group, Link, distinct
 from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value
 from toolloom.schemas import (
     Ability,
@@ -194,7 +194,7 @@ class NeedBuilder:
             level=self.kind.level,
             language=self.language,
             now=self.now,
-            pool=offered,
+            pool=distinct(offered),
             outside=apis[0] if irrelevant else None,
             intent=tuple(intent),
             withheld=(rng.choice(_withholdable(apis[0], intent[0])),) if clarified else (),

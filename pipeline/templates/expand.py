@@ -19,23 +19,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from random import Random
-from types import SimpleNamespace
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias
 
-from toolloom.agents import query
-from toolloom.agents.ask import Job
-from toolloom.agents.simulator import Environment
-from toolloom.llm import Model
-from toolloom.pipeline.apis.execution.results import compress
+from toolloom.agents.simulator import environment_of, system_turn
 from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.curation.contamination import (
     BenchmarkIndex,
     contamination_of,
     read_benchmarks,
 )
 from toolloom.pipeline.curation.duplicates import compared, hashed
+from toolloom.pipeline.environments.play import Script, Unplayable, play
+from toolloom.pipeline.environments.world import WorldSession, moment_of
 from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput
@@ -44,12 +40,12 @@ from toolloom.pipeline.store.run_folder import batches
 from toolloom.pipeline.templates.filling import NUMBER, STAGE, TemplateRenderer
 from toolloom.pipeline.templates.mine import SeenValues, mine
 from toolloom.pipeline.templates.written import Given, load_templates
-from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
-from toolloom.pipeline.worlds.sampler import Chance, NeedMaker, WorldDraw
+from toolloom.pipeline.worlds.library import Worlds
+from toolloom.pipeline.worlds.sampler import Sampler
+from toolloom.pipeline.worlds.scripts import moves
 from toolloom.schemas import (
     Api,
     Dialogue,
-    Endpoint,
     ExpansionPlan,
     Finding,
     JsonObject,
@@ -63,9 +59,7 @@ from toolloom.schemas import (
     Template,
     Verdict,
     World,
-    seed_for,
 )
-from toolloom.schemas.endpoint import NO_MODEL
 from toolloom.schemas.splits import SEEN, seen_split, signature, split_of, split_of_script, stray
 
 ROWS = 500  # of a template that one task makes
@@ -196,10 +190,10 @@ class _Run:
                 numbers[found[1]] = max(numbers[found[1]], int(found[2]) + 1)
         self._templates = [_source(json.loads(line)) for line in given.earlier("templates")]
         self._apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
-        self._worlds: list[tuple[WorldDraw, NeedMaker, dict[int, _Source]]] = []
+        self._worlds: list[tuple[Sampler, dict[int, _Source]]] = []
         for _, row in given.earlier("worlds").objects():
             self._add_world(World.model_validate(row))
-        scripts = chain.from_iterable(found.values() for _, _, found in self._worlds)
+        scripts = chain.from_iterable(found.values() for _, found in self._worlds)
         self.sources = [*self._templates, *scripts]
         for source in self.sources:
             source.number = numbers[source.id]
@@ -212,13 +206,13 @@ class _Run:
         states of its own."""
         recipe = self._given.recipe
         version = recipe.extend.version if recipe.extend else ""
-        draw = WorldDraw(recipe, world, f"{STAGE} {version}")
+        sampler = Sampler(recipe, world, self._apis, f"{STAGE} {version}")
         sources = {
             place: _Source(f"{world.name}-{recipe.seed}-{place:03d}", world.name)
-            for place, script in enumerate(draw.scripts)
+            for place, script in enumerate(sampler.scripts)
             if split_of_script(recipe.splits, world, script.name) in self._plan.splits
         }
-        self._worlds.append((draw, NeedMaker(draw, self._apis), sources))
+        self._worlds.append((sampler, sources))
 
     def fill_templates(self) -> Iterator[Sifted]:
         """The rows of templates of this pass."""
@@ -243,7 +237,7 @@ class _Run:
 
     def play_scripts(self) -> Iterator[Sifted]:
         """The rows of scripts of this pass."""
-        sources = {s.id: s for _, _, found in self._worlds for s in found.values()}
+        sources = {s.id: s for _, found in self._worlds for s in found.values()}
         for rows, fallen in in_processes(_play, self._plays(), self._processes):
             for row in rows:
                 yield from self._take(sources[row.name.rpartition("-x")[0]], row)
@@ -253,18 +247,18 @@ class _Run:
 
     def _plays(self) -> Iterator[_Playing]:
         recipe = self._given.recipe
-        for draw, maker, sources in self._worlds:
+        for sampler, sources in self._worlds:
             wanted = {place: source.share for place, source in sources.items() if source.share}
             begin = {place: (source.id, source.number) for place, source in sources.items()}
             for source in sources.values():
                 source.number += source.share
 
-            def named(chance: Chance, begin: dict[int, tuple[str, int]] = begin) -> str:
-                source, number = begin[chance.script]
-                return f"{source}-x{number + chance.use:06d}"
+            def named(script: int, use: int, begin: dict[int, tuple[str, int]] = begin) -> str:
+                source, number = begin[script]
+                return f"{source}-x{number + use:06d}"
 
-            needs = maker.of_scripts(draw.chances(wanted) if wanted else [], named)
-            world = draw.world.model_dump_json()
+            needs = sampler.rows(wanted, named) if wanted else ()
+            world = sampler.world.model_dump_json()
             for batch in batches(needs, NEEDS):
                 self._given.rows.check()
                 yield _Playing(world, batch, recipe)
@@ -371,43 +365,38 @@ class _Playing(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _machine(world: str) -> Machine:
-    return Machine(World.model_validate_json(world).spec)
+def _worlds(world: str) -> Worlds:
+    return Worlds(known=lambda: [json.loads(world)])
 
 
 def _play(task: _Playing) -> tuple[list[_Made], Fallen]:
-    return asyncio.run(_played(task, _machine(task.world)))
+    return asyncio.run(_played(task, _worlds(task.world)))
 
 
-async def _played(task: _Playing, machine: Machine) -> tuple[list[_Made], Fallen]:
+async def _played(task: _Playing, worlds: Worlds) -> tuple[list[_Made], Fallen]:
     """The scripts in their states, played as in any run: no model is asked."""
     rows, fallen, recipe = list[_Made](), Fallen(), task.recipe
     finder = Finder(recipe.search.model_copy(update={"embeddings": None}))
-    model = cast(Model, SimpleNamespace(endpoint=Endpoint(base_url=NO_MODEL)))
     for need in task.needs:
         assert need.setting
-        seed = seed_for(recipe.seed, STAGE, need.id)
-        worded = await query.run(need, Job(STAGE, "query", need.id, seed, model))
-        asked = cast(Query, worded.accepted[0])
+        asked, machine = Query(**dict(need)), worlds.machine(need.setting)
+        messages = [system_turn(asked)]
         session = WorldSession(machine, need.setting, moment_of(asked))
-        environment = Environment(
-            search=finder.search,
-            executor=session,
-            shorten=lambda r, s: compress(r, s, recipe.observation_tokens),
-        )
-        job = Job(STAGE, "simulator", need.id, seed, model)
-        played = await play(asked, job, environment)
-        for fell in played.rejected:  # no search finds what is to be called
-            sample = _sample(Dialogue.model_validate(fell.record), recipe.seed)
-            fallen.append((sample, fell.findings))
-        for dialogue in cast(tuple[Dialogue, ...], played.accepted):
-            sample = _sample(dialogue, recipe.seed)
-            if findings := inspect(dialogue, world=machine):
-                fallen.append((sample, findings))
-            else:
-                calls = signature(sample["dialogue"]["query"]["intent"])
-                mark = _mark(calls, compared(sample))
-                rows.append(_Made(mark, to_line(sample), need.id))
+        limit = recipe.observation_tokens
+        environment = environment_of(asked, [session], finder.search, limit)
+        script = Script(moves(worlds.play(asked), machine, asked))
+        findings: tuple[Finding, ...] = ()
+        try:
+            await play(messages, script, script, environment)
+        except Unplayable as why:  # no search finds what is to be called
+            findings = (Finding(check="play", reason=why.reason, turn=None, detail=why.detail),)
+        dialogue = Dialogue(query=asked, messages=tuple(messages))
+        sample = _sample(dialogue, recipe.seed)
+        if findings := findings or inspect(dialogue, world=machine):
+            fallen.append((sample, findings))
+        else:
+            calls = signature(sample["dialogue"]["query"]["intent"])
+            rows.append(_Made(_mark(calls, compared(sample)), to_line(sample), need.id))
     return rows, fallen
 
 

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from toolloom.agents.query import Fact
 from toolloom.agents.simulator import system_turn
-from toolloom.agents.wording import Fact
 from toolloom.pipeline.checks.grounding import is_code
 from toolloom.pipeline.checks.replies import is_status
 from toolloom.pipeline.checks.schema import as_dict, as_strings, fits
@@ -178,7 +178,7 @@ def build(need: Need, text: str, responses: Sequence[Any], answer: str) -> JsonO
 
     Calls that refer to nothing that is still to come are made at once, as in a parallel dialogue.
     """
-    query = Query(**{name: getattr(need, name) for name in Need.model_fields}, text=text)
+    query = Query(**{**dict(need), "text": text})
     messages = (
         system_turn(query),
         Message(role="user", content=text),

@@ -8,6 +8,7 @@ know nothing of worlds. A mistake in a file is told with its line and place, all
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
@@ -15,19 +16,35 @@ from importlib.resources import files
 from pathlib import Path
 
 from toolloom.pipeline.checks.world.grammar import near
-from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, as_term, shown
+from toolloom.pipeline.checks.world.interpreter import (
+    Json,
+    Machine,
+    State,
+    as_term,
+    shown,
+    state_of,
+)
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.checks.world.signatures import parameters, returns
+from toolloom.pipeline.environments.world import moment_of
 from toolloom.pipeline.render.section import Cell, Section
 from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.store.files import replacing
-from toolloom.pipeline.worlds.scripts import WorldScript, read_scripts
+from toolloom.pipeline.worlds.scripts import (
+    Play,
+    WorldScript,
+    play_in,
+    read_scripts,
+    script_name,
+)
 from toolloom.pipeline.worlds.soundness import Score, Soundness
 from toolloom.schemas import (
     Api,
     JsonObject,
+    Need,
     Recipe,
     RecipeError,
+    Setting,
     Source,
     World,
     WorldError,
@@ -218,7 +235,7 @@ def briefing(machine: Machine, state: State) -> list[str]:
 
 
 class Worlds:
-    """The machines of worlds, by the hash of what they do."""
+    """The worlds of a run, ready to be played in, by the hash of what they do."""
 
     def __init__(
         self, names: Iterable[str] = (), known: Callable[[], Iterable[JsonObject]] = tuple
@@ -227,31 +244,55 @@ class Worlds:
         `names` one by one, which may be others by now."""
         self._names = list(names)
         self._known = known
-        self._machines: dict[str, Machine] = {}
+        self._worlds: dict[str, tuple[World, Machine]] = {}
+        self._scripts: dict[tuple[str, str], WorldScript] = {}
 
     def add(self, world: World) -> Machine:
         """The machine of a world."""
-        if world.hash not in self._machines:
-            self._machines[world.hash] = Machine(world.spec)
-        return self._machines[world.hash]
+        if world.hash not in self._worlds:
+            self._worlds[world.hash] = world, Machine(world.spec)
+        return self._worlds[world.hash][1]
 
     def get(self, hash: str) -> Machine | None:
-        if hash not in self._machines:
+        if hash not in self._worlds:
             for world in self._known():
                 self.add(World.model_validate(world))
-        while hash not in self._machines and self._names:
+        while hash not in self._worlds and self._names:
             self.add(world_of(self._names.pop()))
-        return self._machines.get(hash)
+        found = self._worlds.get(hash)
+        return found[1] if found else None
 
-    def machine(self, name: str, hash: str) -> Machine:
+    def machine(self, setting: Setting) -> Machine:
         """The machine that a row was drawn with. Raises WorldError if its world is another now."""
-        machine = self.get(hash)
+        machine = self.get(setting.hash)
         if machine is None:
             raise WorldError(
-                f"{name}: what this world does is another since the run drew its dialogues "
-                f"(then {hash}). Undo the change, or give the recipe another seed or name."
+                f"{setting.world}: what this world does is another since the run drew its "
+                f"dialogues (then {setting.hash}). Undo the change, or give the recipe another "
+                "seed or name."
             )
         return machine
+
+    def play(self, need: Need) -> Play:
+        """The row of a script that a need is. Raises WorldError if its script is another now."""
+        assert need.setting
+        setting, machine = need.setting, self.machine(need.setting)
+        key = setting.hash, setting.script
+        if key not in self._scripts:
+            world = self._worlds[setting.hash][0]
+            own = [s for n, s in enumerate(world.scripts) if script_name(s, n) == setting.script]
+            for script in scripts_of(world.model_copy(update={"scripts": own}), machine):
+                self._scripts[key] = script
+        given, found = setting.start, self._scripts.get(key)
+        start = state_of(given["tables"], given["me"], given["next"])
+        rng = random.Random(setting.seed)
+        row = play_in(found, machine, start, moment_of(need), rng) if found else None
+        if row is None or row.words[0][1] != need.text:
+            raise WorldError(
+                f"{setting.world}: the script {setting.script!r} is another since the run drew its "
+                "dialogues. Undo the change, or give the recipe another seed or name."
+            )
+        return row
 
 
 # --- what the stages do ----------------------------------------------------------------------

@@ -2,9 +2,8 @@
 
 States are drawn one after the other by seed, each is tried on the scripts that still want rows, and
 gives at most `PER_STATE` of them, so that rows differ in people, days and stock, and not only in
-words. A script that no state fits has run dry. Which script gets which state is settled first, in a
-few bytes a row; then the rows are drawn again one at a time, so that memory stays flat however many
-there are.
+words. A script that no state fits has run dry. A row is a need: it says the start state, the goal
+and the script, which plays again from the same seed, word for word.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, State
@@ -31,7 +29,7 @@ from toolloom.pipeline.worlds.scripts import (
     WorldScript,
     play_in,
     scenario_of,
-    story,
+    script_name,
 )
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.pipeline.worlds.tasks import Task, play_of, tasks
@@ -45,133 +43,205 @@ from toolloom.schemas import (
     Setting,
     Split,
     Told,
+    Turn,
     World,
     WorldError,
     WorldGoal,
     WorldPlan,
     digest,
+    seed_for,
 )
 from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
 
 PER_STATE = 2  # rows of different scripts
 DRY = 5  # rows after one another without a task: the world has none of that kind
-MANY = 60  # rows from which on worlds are searched in processes side by side
+MANY = 60  # rows from which on worlds are drawn from in processes side by side
 STATES = 300  # drawn of a world, and
 STATES_A_ROW = 80  # more for each row that a script may give
 
 
-@dataclass(frozen=True)
-class Chance:
-    """A row that can be drawn: the script fits the state of this number."""
-
-    state: int
-    script: int
-    use: int
-
-
 @dataclass
-class WorldDraw:
-    """A world of a run, ready to be drawn from: what its scripts gave, and which ran dry."""
+class Sampler:
+    """A world of a run, ready to be drawn from. Each row gets an ability, in the recipe's
+    proportions and an order by seed, and a pool of APIs."""
 
     recipe: Recipe
     world: World
-    # What is drawn if not needs: in other states, and no longer than a script keeps giving rows.
+    apis: Sequence[Api]  # of the run
+    # What rows are drawn for, if not for a run's queries: in other states, and no longer than a
+    # script keeps giving rows.
     purpose: str = ""
     drawn: int = 0  # states so far
-    hash: str = field(init=False)
     machine: Machine = field(init=False)
     scripts: list[WorldScript] = field(init=False)
-    _told: set[tuple[int, str]] = field(default_factory=set)
+    _said: set[tuple[int, str]] = field(default_factory=set)
+    _owed: list[Ability] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.hash = self.world.hash
         self.machine = Machine(self.world.spec)
         self.scripts = scripts_of(self.world, self.machine)
+        self._hash = self.world.hash
+        self._own = [api for api in self.apis if api.source.reference == self.world.name]
+        taken = {api.function for api in self._own}
+        near = _near(self.recipe, self.world, self.apis)
+        self._others = Group([api for api in near if api.function not in taken])
+        self._abilities = self._drawn_abilities()
 
     def start(self, number: int) -> tuple[str, State]:
         """Moment and state of a number."""
-        rng = self._rng("state", number)
+        rng = rng_for(*self._parts("state", number))
         now = draw_now(rng)
         return now, draw_state(self.machine, rng, now)
 
-    def play(self, chance: Chance, now: str, state: State) -> Play | None:
-        script = self.scripts[chance.script]
-        rng = self._rng("script", script.name, chance.state)
-        return play_in(script, self.machine, state, now, rng)
-
-    def wants(self, script: int, row: Play) -> bool:
-        """Whether the recipe's dials let a row in."""
-        plan = self.recipe.played or WorldPlan()
-        scenario = scenario_of(self.scripts[script], row, self.machine)
-        turns = sum(role == "user" for role, _ in row.messages)
-        return (
-            plan.calls[0] <= len(row.calls) <= plan.calls[1]
-            and plan.turns[0] <= turns <= plan.turns[1]
-            and (not plan.scenarios or scenario in plan.scenarios)
-        )
-
-    def chances(self, wanted: Mapping[int, int]) -> list[Chance]:
-        """Where rows can be drawn, as many of each script as are `wanted`, by number of state: of
-        states that were not drawn before."""
-        found: list[Chance] = []
+    def rows(self, wanted: Mapping[int, int], name: Callable[[int, int], str]) -> Iterator[Need]:
+        """As many rows of each script as are `wanted`, by its number, in states that were not
+        drawn before; `name`: the id of a script's row of a number."""
         given: Counter[int] = Counter()
         tried: Counter[int] = Counter()
         most = STATES + STATES_A_ROW * max(wanted.values(), default=0)
         for number in range(self.drawn, self.drawn + most):
             lacking = [
-                place
-                for place, count in wanted.items()
-                if given[place] < count
-                and (not self.purpose or tried[place] < STATES + STATES_A_ROW * given[place])
+                script
+                for script, count in wanted.items()
+                if given[script] < count
+                and (not self.purpose or tried[script] < STATES + STATES_A_ROW * given[script])
             ]
             if not lacking:
                 break
             self.drawn = number + 1
             now, state = self.start(number)
             # What fits seldom comes first, or it would find the state taken.
-            lacking.sort(key=lambda place: ((given[place] + 1) / (tried[place] + 1), place))
+            lacking.sort(key=lambda script: ((given[script] + 1) / (tried[script] + 1), script))
             taken = 0
             for place in lacking:
                 tried[place] += 1
-                chance = Chance(number, place, given[place])
-                row = self.play(chance, now, state)
-                if row is None:
+                script = self.scripts[place]
+                seed = seed_for(*self._parts("script", script.name, number))
+                row = play_in(script, self.machine, state, now, random.Random(seed))
+                if row is None or not self._takes(place, row):
                     continue
-                said = place, digest([m for _, m in row.messages if isinstance(m, str)], 16)
-                # Else nothing of it can be seen to differ.
-                if said not in self._told and self.wants(place, row):
-                    self._told.add(said)
-                    found.append(chance)
-                    given[place] += 1
-                    taken += 1
-                    if taken == PER_STATE:
-                        break
-        return found
+                scenario = scenario_of(script, row, self.machine)
+                yield self.need(row, name(place, given[place]), scenario, script.searches, seed)
+                given[place] += 1
+                taken += 1
+                if taken == PER_STATE:
+                    break
 
-    def _rng(self, *parts: Any) -> random.Random:
+    def _takes(self, place: int, row: Play) -> bool:
+        """Whether a row says what no other row of its script says, and the recipe's dials let it
+        in."""
+        said = place, digest([text for _, text in row.words], 16)
+        plan = self.recipe.played or WorldPlan()
+        turns = sum(role == "user" for role, _ in row.messages)
+        if (
+            said in self._said
+            or not plan.calls[0] <= len(row.calls) <= plan.calls[1]
+            or not plan.turns[0] <= turns <= plan.turns[1]
+        ):
+            return False
+        if plan.scenarios:
+            scenario = scenario_of(self.scripts[place], row, self.machine)
+            if scenario not in plan.scenarios:
+                return False
+        self._said.add(said)
+        return True
+
+    def need(
+        self,
+        row: Play,
+        name: str,
+        scenario: Scenario,
+        searches: bool = True,
+        seed: int = 0,
+        missing: str = "",
+    ) -> Need:
+        """A row as a need, of a script that is played from a seed or of a task whose words are
+        missing; `missing`: an operation that the assistant has not."""
+        turns, start = _calls_by_turn(row), row.start
+        rng = rng_for(self.recipe.seed, "worlds", name, "pool")
+        own = {api.source.operation: api for api in self._own if api.source.operation != missing}
+        pool = [api.bare() for api in own.values()]
+        # Where something that the user says leads to no call, the assistant may say that it has no
+        # tool for it, which another world's tool would make a lie.
+        if all(turns) and self._others.apis:
+            others = self._others.offer((), self.recipe.queries.distractors, rng)
+            pool += [api.bare() for api in others]
+        rng.shuffle(pool)
+        tables = {n: {str(k): r for k, r in rows.items()} for n, rows in start["tables"].items()}
+        state: Json = {"me": start["me"], "next": dict(start["next"]), "tables": tables}
+        facts = {said: Told(value=value, said=said) for value, said in row.facts}
+        words = [text for _, text in row.words]
+        plan = zip(words[::2], words[1::2], strict=True) if not row.script else ()
+        return Need(
+            id=name,
+            ability=self._ability(turns, searches),
+            scenario=scenario,
+            now=dt.datetime.fromisoformat(row.now),
+            pool=tuple(pool),
+            intent=tuple(
+                Intention(api=own[call.name].id, turn=turn, arguments=call.arguments)
+                for turn, calls in enumerate(turns)
+                for call in calls
+            ),
+            text=words[0] if row.script else "",
+            setting=Setting(
+                world=self.world.name,
+                hash=self._hash,
+                script=row.script,
+                start=state,
+                told=tuple(briefing(self.machine, start)),
+                goal=WorldGoal(
+                    changes=tuple(tuple(c) for c in difference(self.machine, start, row.end)),
+                    facts=tuple(facts.values()),
+                ),
+                seed=seed,
+                plan=tuple(Turn(user=user, assistant=reply) for user, reply in plan),
+            ),
+        )
+
+    def _ability(self, turns: Sequence[Sequence[MadeCall]], searches: bool) -> Ability:
+        """The next of the abilities; where a script does not say what to search for, another row
+        searches instead."""
+        ability = next(self._abilities)
+        if ability.searches and not searches:
+            self._owed.append(ability)
+            ability = Ability.CALL
+        elif searches and self._owed and not ability.searches:
+            ability = self._owed.pop(0)
+        most = max(len({call.name for call in calls}) for calls in turns)
+        if ability is Ability.PLAN_RETRIEVE_CALL and most < 2:
+            return Ability.RETRIEVE_CALL  # no request takes several APIs
+        return ability
+
+    def _drawn_abilities(self) -> Iterator[Ability]:
+        weights = self.recipe.queries.abilities
+        total = sum(weights.values())
+        order = [a for a, weight in weights.items() for _ in range(round(20 * weight / total))]
+        rng = rng_for(self.recipe.seed, "worlds", self.world.name, "abilities")
+        while True:
+            rng.shuffle(order)
+            yield from order
+
+    def _parts(self, *parts: Any) -> tuple[Any, ...]:
         named = (self.purpose,) if self.purpose else ()
-        return rng_for(self.recipe.seed, "worlds", self.world.name, *named, *parts)
-
-
-# --- the needs of a run ----------------------------------------------------------------------
+        return self.recipe.seed, "worlds", self.world.name, *named, *parts
 
 
 def draw_world_needs(
     recipe: Recipe, worlds: Sequence[World], apis: Iterable[Api]
 ) -> Iterator[Need]:
-    """Needs of all worlds, world by world; of a regeneration those of its split alone.
+    """The needs that a recipe draws in its worlds, world after world.
 
-    Each script has its turn before any has its second. Raises WorldError for scripts that are none,
+    Raises WorldError for a world whose rules leave it no state, for one without what is needed,
     and where nothing can be drawn, for want of which there would be no run.
     """
     plan, anew = recipe.played, recipe.regenerate
     if plan is None or not worlds:
         return
     known = list(apis)
-    draws = [WorldDraw(recipe, world) for world in worlds]
     drawn = _draw_tasks if written_by_model(recipe) else _draw_scripts
     count = 0
-    for need in drawn(recipe, plan, draws, known):
+    for need in drawn(recipe, plan, worlds, known):
         count += 1
         yield need
     if not count and all(api.source.kind == "world" for api in known):
@@ -184,36 +254,33 @@ def draw_world_needs(
 
 
 def _draw_scripts(
-    recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw], known: Sequence[Api]
+    recipe: Recipe, plan: WorldPlan, worlds: Sequence[World], known: Sequence[Api]
 ) -> Iterator[Need]:
-    """Needs with their words: rows of scripts."""
-    wanted = parted(recipe, plan, draws)
+    """Rows of scripts, with their words."""
+    wanted = parted(recipe, plan, worlds)
     many = sum(sum(each.values()) for each in wanted) >= MANY
-    searches = [(recipe, draw.world, each) for draw, each in zip(draws, wanted, strict=True)]
-    found = in_processes(_found, searches, None if many else 1)
-    for draw, chances in zip(draws, found, strict=True):
-        begin = f"{draw.world.name}-{recipe.seed}"
-
-        def named(chance: Chance, begin: str = begin) -> str:
-            return f"{begin}-{chance.script:03d}-{chance.use:02d}"
-
-        yield from NeedMaker(draw, known).of_scripts(chances, named)
+    tasks = [(recipe, world, known, each) for world, each in zip(worlds, wanted, strict=True)]
+    for needs in in_processes(_rows, tasks, None if many else 1):
+        yield from needs
 
 
-def _found(search: tuple[Recipe, World, Mapping[int, int]]) -> list[Chance]:
-    """Where a recipe's rows of a world can be drawn; in a process of its own."""
-    recipe, world, wanted = search
-    return WorldDraw(recipe, world).chances(wanted)
+def _rows(task: tuple[Recipe, World, Sequence[Api], Mapping[int, int]]) -> list[Need]:
+    """A recipe's rows of a world; in a process of its own."""
+    recipe, world, known, wanted = task
+    begin = f"{world.name}-{recipe.seed}"
+    sampler = Sampler(recipe, world, known)
+    return list(sampler.rows(wanted, lambda script, use: f"{begin}-{script:03d}-{use:02d}"))
 
 
-def parted(recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw]) -> list[dict[int, int]]:
+def parted(recipe: Recipe, plan: WorldPlan, worlds: Sequence[World]) -> list[dict[int, int]]:
     """How many rows of each script are wanted, by world: once each, then twice, and so on."""
     anew = recipe.regenerate
     places = [
         (place, script)
-        for place, each in enumerate(draws)
-        for script, spec in enumerate(each.scripts)
-        if anew is None or split_of_script(recipe.splits, each.world, spec.name) is anew.split
+        for place, world in enumerate(worlds)
+        for script, spec in enumerate(world.scripts)
+        if anew is None
+        or split_of_script(recipe.splits, world, script_name(spec, script)) is anew.split
     ]
     # All worlds alike, however many scripts they have: the n-th script of each, then the next.
     rng_for(recipe.seed, "worlds", "order").shuffle(places)
@@ -225,7 +292,7 @@ def parted(recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw]) -> list[
     order.sort()
     most = len(order) * plan.per_script
     rows = most if plan.rows is None else min(plan.rows, most)
-    wanted: list[dict[int, int]] = [{} for _ in draws]
+    wanted: list[dict[int, int]] = [{} for _ in worlds]
     for number, (_, place, script) in enumerate(order):
         count = rows // len(order) + (number < rows % len(order))
         if count:
@@ -234,11 +301,11 @@ def parted(recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw]) -> list[
 
 
 def _draw_tasks(
-    recipe: Recipe, plan: WorldPlan, draws: Sequence[WorldDraw], known: Sequence[Api]
+    recipe: Recipe, plan: WorldPlan, worlds: Sequence[World], known: Sequence[Api]
 ) -> Iterator[Need]:
     """Needs whose calls are settled and whose words are missing, as many of each world."""
     rows = plan.rows or recipe.queries.count
-    counts = shares({str(number): 1.0 for number in range(len(draws))}, rows)
+    counts = shares({str(number): 1.0 for number in range(len(worlds))}, rows)
     anew, size = recipe.regenerate, TaskSize(plan.calls, plan.turns)
     # A sequential task is a single want that takes more than one call.
     among = {"single" if s == "sequential" else s.value for s in plan.scenarios} or set(SCENARIOS)
@@ -246,112 +313,19 @@ def _draw_tasks(
     def fits(task: Task) -> bool:
         return not plan.scenarios or task.scenario in plan.scenarios
 
-    for draw, count in zip(draws, counts.values(), strict=True):
-        maker, dry = NeedMaker(draw, known), 0
-        seed = [recipe.seed, "worlds", draw.world.name]
-        for number, task in enumerate(tasks(draw.machine, seed, count, size, among, fits)):
+    for world, count in zip(worlds, counts.values(), strict=True):
+        sampler, dry = Sampler(recipe, world, known), 0
+        seed = [recipe.seed, "worlds", world.name]
+        for number, task in enumerate(tasks(sampler.machine, seed, count, size, among, fits)):
             dry = 0 if task else dry + 1
             if dry == DRY:
                 break
             if task is None:
                 continue
-            name = f"{draw.world.name}-{recipe.seed}-t{number:05d}"
-            need = maker.need(play_of(task), name, Scenario(task.scenario), missing=task.missing)
+            name = f"{world.name}-{recipe.seed}-t{number:05d}"
+            need = sampler.need(play_of(task), name, Scenario(task.scenario), missing=task.missing)
             if anew is None or split_of_need(recipe.splits, need) is anew.split:
                 yield need
-
-
-class NeedMaker:
-    """Rows of a world as needs: each has an ability, in the recipe's proportions and an order by
-    seed, and a pool of APIs."""
-
-    def __init__(self, draw: WorldDraw, known: Sequence[Api]) -> None:
-        self.draw, self.queries = draw, draw.recipe.queries
-        self.own = [api for api in known if api.source.reference == draw.world.name]
-        self.others = Group(_near(draw.recipe, draw.world, known))
-        self._abilities = self._drawn_abilities()
-        self._owed: list[Ability] = []
-
-    def of_scripts(
-        self, chances: Iterable[Chance], name: Callable[[Chance], str]
-    ) -> Iterator[Need]:
-        """Rows of scripts, with their words, in the states that were found for them."""
-        draw = self.draw
-        for number, same in groupby(chances, key=lambda chance: chance.state):
-            now, state = draw.start(number)
-            for chance in same:
-                row = draw.play(chance, now, state)
-                assert row is not None  # it was drawn before, from the same seed
-                script = draw.scripts[chance.script]
-                scenario = scenario_of(script, row, draw.machine)
-                yield self.need(row, name(chance), scenario, script.searches)
-
-    def need(
-        self, row: Play, name: str, scenario: Scenario, searches: bool = True, missing: str = ""
-    ) -> Need:
-        """A row as a need; `missing`: an operation that the assistant has not."""
-        draw, turns = self.draw, _calls_by_turn(row)
-        rng = rng_for(draw.recipe.seed, "worlds", name, "pool")
-        own = {api.source.operation: api for api in self.own if api.source.operation != missing}
-        pool = [api.bare() for api in own.values()]
-        # Where something that the user says leads to no call, the assistant may say that it has no
-        # tool for it, which another world's tool would make a lie.
-        if all(turns) and self.others.apis:
-            pool += [api.bare() for api in self.others.offer((), self.queries.distractors, rng)]
-        rng.shuffle(pool)
-        start = row.start
-        tables = {n: {str(k): r for k, r in rows.items()} for n, rows in start["tables"].items()}
-        state: Json = {"me": start["me"], "next": dict(start["next"]), "tables": tables}
-        facts = {said: Told(value=value, said=said) for value, said in row.facts}
-        return Need(
-            id=name,
-            ability=self._ability(turns, searches),
-            scenario=scenario,
-            now=dt.datetime.fromisoformat(row.now),
-            pool=tuple(pool),
-            intent=tuple(
-                Intention(api=own[call.name].id, turn=turn, arguments=call.arguments)
-                for turn, calls in enumerate(turns)
-                for call in calls
-            ),
-            setting=Setting(
-                world=draw.world.name,
-                hash=draw.hash,
-                script=row.script,
-                start=state,
-                told=tuple(briefing(draw.machine, start)),
-                goal=WorldGoal(
-                    changes=tuple(tuple(c) for c in difference(draw.machine, start, row.end)),
-                    facts=tuple(facts.values()),
-                ),
-                story=tuple(story(row, draw.machine)),
-            ),
-        )
-
-    def _ability(self, turns: Sequence[Sequence[MadeCall]], searches: bool) -> Ability:
-        """Where something the user says leads to no call, or the script says so, a reply rests on
-        documentation that no search found: another row searches instead."""
-        ability, can_search = next(self._abilities), searches and all(turns)
-        if ability.searches and not can_search:
-            self._owed.append(ability)
-            ability = Ability.CALL
-        elif can_search and self._owed and not ability.searches:
-            ability = self._owed.pop(0)
-        most = max(len({call.name for call in calls}) for calls in turns)
-        if not most:
-            return Ability.CALL  # nothing is searched for
-        if ability is Ability.PLAN_RETRIEVE_CALL and most < 2:
-            return Ability.RETRIEVE_CALL  # no request takes several APIs
-        return ability
-
-    def _drawn_abilities(self) -> Iterator[Ability]:
-        weights = self.queries.abilities
-        total = sum(weights.values())
-        order = [a for a, weight in weights.items() for _ in range(round(20 * weight / total))]
-        rng = rng_for(self.draw.recipe.seed, "worlds", self.draw.world.name, "abilities")
-        while True:
-            rng.shuffle(order)
-            yield from order
 
 
 def _near(recipe: Recipe, world: World, known: Sequence[Api]) -> list[Api]:

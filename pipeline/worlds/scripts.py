@@ -6,23 +6,27 @@
         - need: o.total < 60
       turns:
         - user: "Cancel my order from {o.placed|on}, please."
+        - search: [cancel an order, see recent orders]
         - found: list_orders(status = 'pending')
         - assistant: "…"
 
 A row draws a state that meets the conditions, runs the calls again and fills the slots from the
 results: so results are true, and sums are right. A script that no state meets in `STATES` draws has
-run dry. (Template-based programmatic data, `tool-manipulation` section 3, with a state behind it.)
+run dry. Where API Search is all that is given, `search` says what is searched for, in the words of
+somebody who has seen the dialogue so far and no documentation: one set of keywords after the other,
+until what is called before the next `search` is found. Where nothing is called, all are in vain.
+(Template-based programmatic data, `tool-manipulation` section 3, with a state behind it.)
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from itertools import pairwise, takewhile
+from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.world import grammar
 from toolloom.pipeline.checks.world.grammar import Kind, Mistake, NameScope, Tree
@@ -37,10 +41,11 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.checks.world.outcome import Acted
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
+from toolloom.pipeline.environments import play as environment
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.lookups import texts_in
 from toolloom.pipeline.worlds.states import draw_now, draw_state
-from toolloom.schemas import Part, Scenario, canonical
+from toolloom.schemas import FunctionCall, Query, Scenario
 
 STATES = 800  # draws until a state meets a script's conditions
 Place: TypeAlias = tuple[str | int, ...]
@@ -49,10 +54,11 @@ _CALL = re.compile(r"([a-z][a-z0-9_]*)\((.*)\)(?:\s+fails\s+([a-z_]+))?", re.DOT
 
 @dataclass(frozen=True)
 class ScriptEntry:
-    """One entry of a script: words, a call, or a condition on what came before."""
+    """One entry of a script: words, a call, a search, or a condition on what came before."""
 
-    form: str  # user, assistant, call, need, let
+    form: str  # user, assistant, call, search, need, let
     words: tuple[Words, ...] = ()  # alternatives in one voice
+    keywords: tuple[str, ...] = ()  # of a search, in the order in which they are tried
     name: str = ""  # of the result
     operation: str = ""
     args: tuple[tuple[str, Any], ...] = ()  # trees, or lists of such pairs for lists of objects
@@ -67,10 +73,16 @@ class WorldScript:
     voice: str
     british: bool
     scenario: str  # where the writer says it
-    searches: bool  # else a reply rests on documentation that no call of it needs
     written: str  # by which model, if not by a person
     opening: tuple[ScriptEntry, ...]  # what is looked for in a state
     turns: tuple[ScriptEntry, ...]
+
+    @property
+    def searches(self) -> bool:
+        """Whether it can be played with API Search: it is searched before anything is said."""
+        forms = [turn.form for turn in self.turns]
+        begins = next((form for form in forms if form in ("assistant", "call", "search")), "")
+        return begins == "search"
 
 
 @dataclass(frozen=True)
@@ -84,20 +96,23 @@ class MadeCall:
 
 @dataclass
 class Play:
-    """One row of a script: what was said and called, in a state and at a moment."""
+    """One row of a script: what was said, called and searched for, in a state and at a moment."""
 
     script: str
     now: str
     start: State
     end: State
-    messages: list[tuple[str, str | MadeCall]] = field(default_factory=list)
-    choices: list[tuple[str, ...]] = field(default_factory=list)  # of each text, all that are right
+    messages: list[tuple[str, str | MadeCall | tuple[str, ...]]] = field(default_factory=list)
     facts: list[tuple[Any, str]] = field(default_factory=list)  # the assistant tells, and how
-    says: list[str] = field(default_factory=list)  # of each text that a model is to write
 
     @property
     def calls(self) -> list[MadeCall]:
         return [part for _, part in self.messages if isinstance(part, MadeCall)]
+
+    @property
+    def words(self) -> list[tuple[str, str]]:
+        """Who says what."""
+        return [(role, part) for role, part in self.messages if isinstance(part, str)]
 
 
 # --- reading ---------------------------------------------------------------------------------
@@ -119,6 +134,11 @@ def read_scripts(
     return scripts
 
 
+def script_name(spec: Mapping[str, Any], number: int) -> str:
+    """The name of a script, as it is written, of this number among those of its world."""
+    return str(spec.get("name", number + 1))
+
+
 class _ScriptReader:
     def __init__(self, machine: Machine, fault: Callable[[Place, str], None]) -> None:
         self.machine = machine
@@ -133,7 +153,7 @@ class _ScriptReader:
         self.scope = NameScope(entities, keys, names=names)
 
     def script(self, spec: dict[str, Any], place: Place, number: int) -> WorldScript:
-        known = {"name", "written", "voice", "dialect", "scenario", "search", "find", "turns"}
+        known = {"name", "written", "voice", "dialect", "scenario", "find", "turns"}
         for key in spec.keys() - known:
             self.fault((*place, key), "is unknown in a script.")
         opening = self.entries(spec.get("find"), (*place, "find"), finding=True)
@@ -144,15 +164,11 @@ class _ScriptReader:
         if scenario and scenario not in set(Scenario):
             hints = grammar.near(str(scenario), [each.value for each in Scenario])
             self.fault((*place, "scenario"), f"is not a scenario{hints}.")
-        searches = str(spec.get("search", "true"))
-        if searches not in ("true", "false"):
-            self.fault((*place, "search"), "is true or false.")
         return WorldScript(
-            name=str(spec.get("name", number + 1)),
+            name=script_name(spec, number),
             voice=str(spec.get("voice", "")),
             british=spec.get("dialect") == "uk",
             scenario=str(scenario),
-            searches=searches == "true",
             written=str(spec.get("written", "")),
             opening=tuple(opening),
             turns=tuple(turns),
@@ -176,6 +192,8 @@ class _ScriptReader:
     def entry(self, name: str, value: Any, finding: bool) -> ScriptEntry:
         if name == "need":
             return ScriptEntry("need", tree=grammar.clause(str(value), self.scope))
+        if name == "search":
+            return ScriptEntry(name, keywords=_keywords(value))
         if name in ("user", "assistant"):
             texts = value if isinstance(value, list) else [value]
             return ScriptEntry(name, words=tuple(read_words(str(t), self.scope) for t in texts))
@@ -226,6 +244,13 @@ class _ScriptReader:
             raise Mistake(f"{text!r} is {grammar.said(found)}, not {grammar.said(kind)}.")
         grammar.check_choice(tree, kind)
         return tree
+
+
+def _keywords(value: Any) -> tuple[str, ...]:
+    keywords = value if isinstance(value, list) else [value]
+    if not keywords or not all(isinstance(each, str) and each.strip() for each in keywords):
+        raise Mistake("Keywords are needed, or a list of them that are tried in turn.")
+    return tuple(each.strip() for each in keywords)
 
 
 def _parts(text: str) -> list[str]:
@@ -281,6 +306,9 @@ def play_in(
             follows = any(node[0] == "var" and node[1] in fresh for node in nodes(trees))
             if turn.form in ("user", "assistant"):
                 fresh = set()
+            elif turn.form == "search":
+                row.messages.append(("search", turn.keywords))
+                continue
             elif turn.form == "call" or follows:
                 fresh |= {
                     turn.name,
@@ -299,7 +327,6 @@ def play_in(
                 if len(texts) < len(turn.words):
                     return None
                 row.messages.append((turn.form, rng.choice(texts)))
-                row.choices.append(tuple(texts))
                 if turn.form == "assistant":
                     first, *others = (words.told(frame, voice) for words in turn.words)
                     row.facts += [fact for fact in first if all(fact in other for other in others)]
@@ -356,65 +383,79 @@ def acts(row: Play) -> list[Acted]:
     for form, part in row.messages:
         if isinstance(part, MadeCall):
             calls.append(Acted(part.name, part.arguments, spoken.endswith("assistant user")))
-        else:
+        elif isinstance(part, str):
             spoken = f"{spoken} {form}"
     return calls
 
 
 def as_text(row: Play) -> str:
-    """A row as a person reads it: moment, speakers, calls (→) and results (←); where nothing is
-    worded yet, what is to be said."""
-    lines, says = [f"[{row.now}]"], iter(row.says)
+    """A row as a person reads it: moment, speakers, searches (?), calls (→) and results (←)."""
+    lines = [f"[{row.now}]"]
     for form, part in row.messages:
         if isinstance(part, MadeCall):
             given = ", ".join(f"{name}={value!r}" for name, value in part.arguments.items())
             result = f"error {part.error}: {part.response}" if part.error else repr(part.response)
             lines += [f"  → {part.name}({given})", f"  ← {result}"]
+        elif isinstance(part, str):
+            lines.append(f"{form.capitalize()}: {part}".rstrip(": "))
         else:
-            lines.append(f"{form.capitalize()}: {part or next(says)}".rstrip(": "))
+            lines.append(f"  ? {' / '.join(part)}")
     return "\n".join(lines)
 
 
-# --- how a row is told ------------------------------------------------------------------------
+# --- how a row is played ----------------------------------------------------------------------
 
 
-def story(row: Play, machine: Machine) -> Iterator[Part]:
-    """What is said and called, each text with all alternatives."""
-    texts, says = iter(row.choices), iter(row.says or [""] * len(row.choices))
-    batch: list[MadeCall] = []
-    for place, (role, part) in enumerate(row.messages):
-        if isinstance(part, MadeCall):
-            beside = bool(batch) and _independent(part, batch, machine)
-            batch = [*batch, part] if beside else [part]
-            result = f"{part.error}: {part.response}" if part.error else canonical(part.response)
-            yield Part(
-                role="call",
-                name=part.name,
-                sought=tuple(machine.world["operations"][part.name].get("sought", ())),
-                arguments=part.arguments,
-                beside=beside,
-                result=result if row.says else "",
-            )
+def moves(row: Play, machine: Machine, query: Query) -> Iterator[environment.Move]:
+    """What is said, called and, in an ability that searches, searched for."""
+    searches, name = query.ability.searches, machine.world["name"]
+    own = (api for api in query.pool if api.source.reference == name)
+    functions = {api.source.operation: api.function for api in own}
+    batches = list(_batches(row, machine, searches))
+    wanted = [{functions[c.name] for _, c in b if isinstance(c, MadeCall)} for b in batches]
+    keywords, begins = (), False
+
+    def ahead(place: int, *stops: str) -> set[str]:
+        """What is called after a place, up to the next of these."""
+        later = takewhile(lambda n: batches[n][0][0] not in stops, range(place + 1, len(batches)))
+        return set[str]().union(*(wanted[n] for n in later))
+
+    for place, parts in enumerate(batches):
+        role, first = parts[0]
+        if role == "search":
+            keywords, begins = first, True
+            continue
+        if searches and role != "user":  # for what is called now, or may be offered by a reply
+            needed = wanted[place] or ahead(place, "assistant", "search")
+            if begins:
+                needed = needed or ahead(place, "search")
+            if needed or begins:
+                yield environment.Searching(keywords, frozenset(needed))
+            begins = False
+        if isinstance(first, str):
+            yield environment.Words(role, first)
         else:
-            batch = []
-            who: Literal["user", "assistant"] = "user" if role == "user" else "assistant"
-            words = next(texts)
-            offers = _offered(row, place, words, machine) if who == "assistant" else ()
-            yield Part(role=who, words=words, says=next(says), offers=offers)
+            calls = [FunctionCall(name=functions[c.name], arguments=c.arguments) for _, c in parts]
+            yield environment.Calls(tuple(calls))
 
 
-def _offered(row: Play, place: int, words: Sequence[str], machine: Machine) -> tuple[str, ...]:
-    """What a reply asks the user about: the change that the answer leads to. One that wants no yes
-    is only offered by a question."""
-    following = [part for _, part in row.messages[place + 2 :]]
-    spoken = [n for n, part in enumerate(following) if not isinstance(part, MadeCall)]
-    calls = [
-        part for part in following[: spoken[0] if spoken else None] if isinstance(part, MadeCall)
-    ]
-    asks = all("?" in text for text in words)
-    consent = {n for p in machine.world["policies"] if p.get("consent") for n in p["calls"]}
-    names = [call.name for call in calls if machine.operations[call.name].changes]
-    return tuple(dict.fromkeys(name for name in names if asks or name in consent))
+def _batches(
+    row: Play, machine: Machine, searches: bool = False
+) -> Iterator[list[tuple[str, Any]]]:
+    """The parts of a row one by one, but calls that go side by side together."""
+    batch: list[tuple[str, Any]] = []
+    for role, part in row.messages:
+        if role == "search" and not searches:
+            continue
+        calls = [call for _, call in batch if isinstance(call, MadeCall)]
+        if calls and isinstance(part, MadeCall) and _independent(part, calls, machine):
+            batch.append((role, part))
+            continue
+        if batch:
+            yield batch
+        batch = [(role, part)]
+    if batch:
+        yield batch
 
 
 def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) -> bool:
@@ -443,7 +484,7 @@ def scenario_of(script: WorldScript, row: Play, machine: Machine) -> Scenario:
     calls = row.calls
     if not calls:
         return Scenario.IRRELEVANCE
-    roles = [role for role, _ in row.messages]
+    roles = [role for role, _ in row.messages if role != "search"]
     if any(a.error and not b.error for a, b in pairwise(calls)):
         return Scenario.ERROR_RECOVERY
     if "assistant" in roles[: roles.index("call")]:
@@ -453,6 +494,6 @@ def scenario_of(script: WorldScript, row: Play, machine: Machine) -> Scenario:
         return Scenario.CONFIRMATION
     if roles.count("user") > 1:
         return Scenario.MULTI_TURN
-    if any(part.beside for part in story(row, machine)):
+    if any(len(batch) > 1 for batch in _batches(row, machine)):
         return Scenario.PARALLEL
     return Scenario.SEQUENTIAL if len(calls) > 1 else Scenario.SINGLE

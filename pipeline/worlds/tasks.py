@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolloom.pipeline.checks.world.interpreter import Json, Machine, State
+from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, state_of
 from toolloom.pipeline.checks.world.outcome import difference
+from toolloom.pipeline.environments.world import moment_of
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.lookups import Path, leaves, lookups_of
 from toolloom.pipeline.worlds.plans import Plan, UserTurn
@@ -26,10 +27,12 @@ from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
 from toolloom.pipeline.worlds.scripts import MadeCall, Play
 from toolloom.pipeline.worlds.solutions import Goal, Label, PlayedCall, TaskFact, pruned
 from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
+from toolloom.schemas import Need, Turn, canonical
 
 PER_STATE = 4  # tasks that are drawn from one start state
 STATES = 12  # draws of a state until the rules leave one
 TRIES = 5  # of a task in one state
+LONGEST = 1_500  # characters of a result that are shown to who words a dialogue
 KEPT = 15  # tries of a scenario, for what comes seldom
 SCENARIOS_TRIED = 5
 WISHES = ("single", "multi_turn", "clarification", "irrelevance")  # begin with any change
@@ -237,22 +240,20 @@ def _told(plan: Plan, calls: list[PlayedCall], said: list[list[SaidValue]]) -> I
                 yield TaskFact(made.name, None, str(path[-1]), value, made.turn)
 
 
-# --- a task as a dialogue whose words are missing --------------------------------------------
+# --- a task as a dialogue ----------------------------------------------------------------------
 
 
 def play_of(task: Task) -> Play:
-    """A task as a row without words: what is to be said stands in `says`."""
+    """A task as a row whose words are still what is to be said."""
     row = Play("", task.now, task.start, task.calls[-1].after if task.calls else task.start)
     avoided = task.goal.avoided
     for number, turn in enumerate(task.turns):
-        row.messages.append(("user", ""))
-        row.says.append(_wanted(turn, task.said[number]))
+        row.messages.append(("user", _wanted(turn, task.said[number])))
         row.messages += [
             ("call", MadeCall(call.name, call.arguments, call.response, call.error))
             for call in task.calls
             if call.turn == number
         ]
-        row.messages.append(("assistant", ""))
         facts = [f"{f.field} = {_text(f.value)}" for f in task.goal.facts if f.turn == number]
         more = [f"must tell {', '.join(facts)}"] if facts else []
         following = task.turns[number + 1].form if number + 1 < len(task.turns) else ""
@@ -262,10 +263,44 @@ def play_of(task: Task) -> Play:
             more.append("asks which one, or for what is missing")
         elif not following and avoided:
             more.append(f"does not call {avoided.name}: {avoided.why}")
-        row.says.append("; ".join(more))
-    row.choices = [()] * len(row.says)
+        row.messages.append(("assistant", "; ".join(more)))
     row.facts = [(fact.value, _text(fact.value)) for fact in task.goal.facts]
     return row
+
+
+def replayed_need(need: Need, machine: Machine, words: Sequence[Turn]) -> Play:
+    """A solved task with what is said in each turn, its calls made again. A turn that calls what no
+    turn before it called, or nothing, is searched for in whatever keywords are given then."""
+    assert need.setting
+    given = need.setting.start
+    start = state_of(given["tables"], given["me"], given["next"])
+    row, known = Play("", moment_of(need), start, start), set[str]()
+    for number, turn in enumerate(words):
+        row.messages.append(("user", turn.user))
+        calls = [each for each in need.intent if each.turn == number]
+        names = [need.api(each.api).source.operation for each in calls]
+        if not set(names) <= known or not names:
+            row.messages.append(("search", ()))
+        known |= set(names)
+        for name, each in zip(names, calls, strict=True):
+            row.end, response, error = machine.apply(row.end, name, each.arguments, row.now)
+            row.messages.append(("call", MadeCall(name, each.arguments, response, error)))
+        row.messages.append(("assistant", turn.assistant))
+    return row
+
+
+def as_lines(row: Play) -> list[str]:
+    """A row as the one who words it sees it."""
+    lines, turn = list[str](), 0
+    for role, part in row.messages:
+        if isinstance(part, MadeCall):
+            lines.append(f"→ {part.name}({json.dumps(part.arguments, ensure_ascii=False)})")
+            told = f"{part.error}: {part.response}" if part.error else canonical(part.response)
+            lines.append(f"← {told[:LONGEST]}")
+        elif isinstance(part, str):
+            turn += role == "user"
+            lines.append(f"{role.capitalize()} {turn}: {part}".rstrip())
+    return lines
 
 
 def _wanted(turn: UserTurn, said: tuple[SaidValue, ...]) -> str:

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from support import toys
 
 from toolloom.agents import simulator
-from toolloom.agents.simulator import Environment
+from toolloom.pipeline.environments.environment import Executor
 from toolloom.schemas import (
     Ability,
     Dialogue,
@@ -19,7 +20,6 @@ from toolloom.schemas import (
 )
 
 NOW, NEXT = toys.api().function, toys.api(name="forecast").function
-ENVIRONMENT = toys.environment()
 ANSWER = {"calls": [], "reply": "It is 7 °C."}
 SEEN = {"response": {"celsius": 7}}
 
@@ -33,11 +33,11 @@ def calls(*names: str, city: str = "Zürich") -> dict[str, Any]:
 
 
 async def play(
-    working: Any, query: Query, *script: Any, environment: Environment = ENVIRONMENT
+    working: Any, query: Query, *script: Any, executors: Sequence[Executor] = (), limit: int = 1024
 ) -> tuple[Any, Any]:
     """The dialogue, or its rejection, and the server that played the parts."""
     async with working(script, "simulator") as (job, server):
-        outcome = await simulator.run(query, job, environment)
+        outcome = await simulator.run(query, job, executors, toys.SEARCH, limit)
         (record,) = outcome.accepted or outcome.rejected
         return record, server
 
@@ -117,7 +117,7 @@ async def test_an_assistant_that_never_ends_is_given_up(working: Any) -> None:
         return calls(NOW) if acting else SEEN
 
     async with working(script, "simulator") as (job, _):
-        (rejected,) = (await simulator.run(ask(), job, ENVIRONMENT)).rejected
+        (rejected,) = (await simulator.run(ask(), job, [], toys.SEARCH)).rejected
     assert rejected.reason is Reason.MALFORMED_DIALOGUE
     assert len(rejected.record["messages"]) == 2 + 2 * simulator.STEPS
     assert len(rejected.raw) == rejected.provenance[0].requests == 2 * simulator.STEPS
@@ -139,7 +139,7 @@ async def test_an_executed_call_asks_no_model(working: Any) -> None:
     """An API that an executor runs is executed; each observation says how it came about."""
     station = toys.Station(current={"celsius": 7})
     script = [calls(NOW, NEXT), SEEN, ANSWER]
-    dialogue, server = await play(working, ask(), *script, environment=toys.environment(station))
+    dialogue, server = await play(working, ask(), *script, executors=[station])
     assert [e.kind for e in executions(dialogue)] == ["executed", "simulated"]
     assert (executions(dialogue)[0].by, executions(dialogue)[1].by) == ("toy", "fake")
     assert station.ran == [("current", {"city": "Zürich"})]
@@ -149,8 +149,7 @@ async def test_an_executed_call_asks_no_model(working: Any) -> None:
 async def test_a_long_observation_is_compressed_and_says_so(working: Any) -> None:
     """What is over the token limit is shortened; the record tells how long it was."""
     station = toys.Station(current={"celsius": 7, "report": "rain and " * 200})
-    environment = toys.environment(station, limit=32)
-    dialogue, _ = await play(working, ask(), calls(NOW), ANSWER, environment=environment)
+    dialogue, _ = await play(working, ask(), calls(NOW), ANSWER, executors=[station], limit=32)
     assert executions(dialogue)[0].whole_tokens > 400
     assert len(dialogue.messages[3].content or "") < 200
     assert observations(dialogue)[0].response["celsius"] == 7

@@ -53,7 +53,7 @@ def test_findings_are_told_and_no_fault_is_planted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("loan.renewals < 2\n        else", "loan.renewal < 2\n        else", "line 54"),
+        ("loan.renewals < 2\n        else", "loan.renewal < 2\n        else", "line 53"),
         ("world: library", "world: [library", "not valid YAML"),
     ],
 )

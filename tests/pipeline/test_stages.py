@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from support.toys import whole as recipe
 from toolloom.llm import FakeServer
 from toolloom.llm.scripted import improvise
 from toolloom.pipeline.run import run
+from toolloom.pipeline.sampling.groups import Group, distinct
 from toolloom.pipeline.stages import (
     feed_domains,
     feed_queries,
@@ -68,11 +70,16 @@ def test_domains_of_two_categories_may_not_say_the_same(name: str, other: str, s
     assert [each.reason for each in settled.rejected] == [Reason.NEAR_DUPLICATE] * same
 
 
-def test_functions_are_unique_and_apis_of_a_category_differ() -> None:
-    """Equal names of two categories get a number; of one category the second is rejected."""
+def test_functions_keep_their_names_and_apis_of_a_category_differ() -> None:
+    """But for that of API Search; of one category the second is rejected. A row offers one of those
+    whose names are equal, and tells two that it needs apart by a number."""
     one, two = toys.api("a"), toys.api("b")
     same = [a.model_copy(update={"function": "current"}) for a in (one, two)]
-    assert [a.function for a in settle_apis(same).accepted] == ["current", "current_2"]
+    assert list(settle_apis(same).accepted) == same
+    taken = one.model_copy(update={"function": "api_search"})
+    assert settle_apis([taken]).accepted[0].function == "api_search_2"
+    assert Group(same).offer(same[:1], 1, random.Random(1)) == (same[0],)
+    assert [api.function for api in distinct(same)] == ["current", "current_2"]
     again = settle_apis([one, one.model_copy(update={"tool": "other"})])
     assert len(again.accepted) == 1
     assert again.rejected[0].reason is Reason.NEAR_DUPLICATE

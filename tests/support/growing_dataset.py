@@ -79,7 +79,7 @@ class Maker:
         self.asked.append(need.id)
         said = self._says(need)
         text = " ".join(hashlib.sha256(f"{said} {n}".encode()).hexdigest() for n in range(3))
-        return Outcome((Query(**dict(need), text=text),))
+        return Outcome((Query(**{**dict(need), "text": text}),))
 
     async def _test(self, query: Query, context: Context) -> Outcome:
         if self._accepts == "none":

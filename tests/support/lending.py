@@ -11,14 +11,18 @@ import pytest
 import yaml
 
 from support import toys
-from toolloom.agents import query
+from toolloom.agents import simulator
 from toolloom.agents.ask import Job
 from toolloom.llm import Gateway
+from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
-from toolloom.pipeline.worlds.library import apis_of, world_of
-from toolloom.pipeline.worlds.play import WorldSession, moment_of, play
+from toolloom.pipeline.environments.environment import Search
+from toolloom.pipeline.environments.play import Script
+from toolloom.pipeline.environments.world import WorldSession, moment_of
+from toolloom.pipeline.worlds.library import Worlds, apis_of, world_of
 from toolloom.pipeline.worlds.sampler import draw_world_needs
+from toolloom.pipeline.worlds.scripts import moves
 from toolloom.schemas import (
     Api,
     Dialogue,
@@ -27,6 +31,7 @@ from toolloom.schemas import (
     Outcome,
     Query,
     Recipe,
+    SearchPlan,
     World,
     parse_recipe,
 )
@@ -67,29 +72,34 @@ def needs(of: Recipe, worlds: Sequence[World], beside: Iterable[Api] = ()) -> li
 
 
 def query_of(need: Need, text: str = "") -> Query:
-    assert need.setting
-    fields = {name: getattr(need, name) for name in Need.model_fields}
-    return Query(**fields, text=text or need.setting.story[0].words[0])
+    return Query(**{**dict(need), "text": text or need.text})
 
 
-async def outcome_of(asked: Query, job: Job, machine: Machine, limit: int = 1024) -> Outcome:
-    """The dialogue of a query, played by the simulator; `limit`: tokens of an observation."""
+async def outcome_of(
+    asked: Query, world: World, job: Job, search: Search | None = None, limit: int = 1024
+) -> Outcome:
+    """The dialogue of a query, played by its script; `limit`: tokens of an observation."""
     assert asked.setting
-    within = WorldSession(machine, asked.setting, moment_of(asked))
-    return await play(asked, job, toys.environment(within, limit))
+    worlds = Worlds()
+    machine = worlds.add(world)
+    script = Script(moves(worlds.play(asked), machine, asked))
+    session = WorldSession(machine, asked.setting, moment_of(asked))
+    found = search or Finder(SearchPlan()).search
+    environment = simulator.environment_of(asked, [session], found, limit)
+    messages = [simulator.system_turn(asked)]
+    return await simulator.played(asked, job, messages, script, environment)
 
 
 async def played(
-    drawn: Sequence[Need], machine: Machine, folder: Path, limit: int = 1024
+    drawn: Sequence[Need], world: World, folder: Path, limit: int = 1024
 ) -> list[Dialogue]:
     """Finished dialogues of needs."""
     dialogues = []
     async with Gateway(folder / "cache.sqlite") as gateway:
         for need in drawn:
             job = Job("dialogues", "simulator", need.id, 1, gateway.model(NOBODY))
-            (asked,) = (await query.run(need, job)).accepted
-            assert isinstance(asked, Query)
-            (dialogue,) = (await outcome_of(asked, job, machine, limit)).accepted
+            outcome = await outcome_of(query_of(need), world, job, limit=limit)
+            (dialogue,) = outcome.accepted
             assert isinstance(dialogue, Dialogue)
             dialogues.append(dialogue)
     return dialogues

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from support.conversations import called
-from toolloom.agents.simulator import Environment
 from toolloom.llm import FakeServer
-from toolloom.pipeline.apis.execution.results import Executed, Executor, compress
 from toolloom.pipeline.apis.search import Finder
+from toolloom.pipeline.environments.environment import Executed, Executor
 from toolloom.pipeline.stage import Context, Stage, StageInput
 from toolloom.pipeline.stages import feed_queries as feed_needs
 from toolloom.schemas import (
@@ -197,7 +196,7 @@ async def test_queries(query: Query, context: Context) -> Outcome:
     return Outcome((sample(query),))
 
 
-class Station:
+class Station(Executor):
     """An executor of the APIs it is given answers for; an error is one that begins with `!`."""
 
     def __init__(self, **answers: Any) -> None:
@@ -217,13 +216,7 @@ class Station:
         return Executed(seen, Execution(kind="executed", by="toy", failure=failure, digest="d"))
 
 
-def environment(executor: Executor | None = None, limit: int = 1024) -> Environment:
-    """What a simulator is handed: the real search and compression."""
-    return Environment(
-        search=Finder(SearchPlan(), None).search,
-        executor=executor or Station(),
-        shorten=lambda response, schema: compress(response, schema, limit),
-    )
+SEARCH = Finder(SearchPlan()).search
 
 
 DOMAINS = Stage(
@@ -246,7 +239,7 @@ async def make_apis(domain: Domain, context: Context) -> Outcome:
 
 
 async def word_needs(need: Need, context: Context) -> Outcome:
-    return Outcome((Query(**dict(need), text=f"A need of seed {context.recipe.seed}."),))
+    return Outcome((Query(**{**dict(need), "text": f"A need of seed {context.recipe.seed}."}),))
 
 
 async def test_needs(query: Query, context: Context) -> Outcome:

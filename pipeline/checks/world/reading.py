@@ -51,7 +51,7 @@ _KEYS = {
     "world": {"world", "category", "tool", "about", "currency", "actor", "entities", "operations"}
     | {"policies", "promises"},
     "entity": {"key", "noun", "called", "rows", "fields", "data", "rules", "likely", "rising"},
-    "operation": {"about", "sought", "args", "steps", "returns"},
+    "operation": {"about", "args", "steps", "returns"},
     "policy": {"says", "calls", "must", "first", "same", "consent", "words"},
     "promise": {"effects", "only_if", "after", "shows"},
 }
@@ -507,9 +507,6 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
         "shape": shape,
         "errors": errors,
     }
-    where = (*place, "sought")
-    if sought := reader.listing(spec.get("sought"), where):
-        operation["sought"] = [reader.text(words, (*where, at)) for at, words in enumerate(sought)]
     return operation, scope
 
 

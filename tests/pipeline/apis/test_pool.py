@@ -56,24 +56,23 @@ def test_importing_again_changes_no_byte(pool: PoolFolder) -> None:
 
 def test_an_api_keeps_its_function_name(pool: PoolFolder) -> None:
     """A newer description takes the line of the older one; a name that the source now gives to
-    another API stays with the one that had it."""
+    another API stays with the one that had it too."""
     bring(pool, api("buy"), api("sell"))
     bring(pool, api("lend"), api("buy", description="Buys."))
     assert list(pool.apis()) == [api("buy", description="Buys."), api("sell"), api("lend")]
-    report = bring(pool, api("buy v2", function="buy"), api("buy"))
-    assert names(pool) == ["buy", "sell", "lend", "buy_2"]
-    assert [(line.api, line.new) for line in report.renamed] == [("Trade/Shop/buy v2", "buy_2")]
+    bring(pool, api("buy v2", function="buy"), api("buy"))
+    assert names(pool) == ["buy", "sell", "lend", "buy"]
 
 
-def test_names_and_ids_of_another_source_are_told_apart(pool: PoolFolder) -> None:
-    """Both are unique in a pool: the newcomer's get a number, booked once from its source's name."""
+def test_ids_of_another_source_are_told_apart(pool: PoolFolder) -> None:
+    """They are unique in a pool; functions have the names that their owner gave them."""
     bring(pool, api("buy"), api("GET_pets_id"))
     source = Source(kind="openapi", reference="other.yaml", operation="GET /pets/{id}")
     report = bring(pool, api("buy", "other.yaml"), api("x", source=source), source="other.yaml")
-    assert names(pool) == ["buy", "GET_pets_id", "buy_2", "GET_pets_id_2"]
+    assert names(pool) == ["buy", "GET_pets_id", "buy", "GET_pets_id"]
     assert [one.id for one in pool.apis()][2:] == ["Trade/Shop (2)/buy", "Trade/Shop/x"]
     booked = [(line.old, line.new, line.why) for line in report.renamed]
-    assert booked == [("GET /pets/{id}", "GET_pets_id_2", "illegal"), ("buy", "buy_2", "taken")]
+    assert booked == [("GET /pets/{id}", "GET_pets_id", "illegal")]
     assert "Shop (2)" in report.notes[0]
     assert report.replaced == 0
 

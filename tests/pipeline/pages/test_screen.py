@@ -107,10 +107,11 @@ def test_bars_on_a_terminal() -> None:
     screen.planned(toys.recipe(prices={"m": {"prompt": 1}}), COUNTED)
     screen.opened(Stats(asked=7, retries=2, cost=0.5))
     screen.worked("queries", good(0))
+    screen._began -= 70
     console.print(screen.bars())
     _, queries, tested, figures = plain(console)
     assert queries.split()[0] == "queries"
     assert queries.endswith("1 of 21        1 accepted  0 rejected")
     assert "0 of about 21" in tested
-    assert figures.startswith("7 requests, 0 from the cache, 0.0 requests/s, 0 tokens/s, 2 retries")
+    assert figures.startswith("7 requests, 0 from the cache, 0.1 requests/s, 0 tokens/s, 2 retries")
     assert "$0.500" in figures

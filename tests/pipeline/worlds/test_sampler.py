@@ -13,11 +13,10 @@ from support import lending
 from support.toys import ALL_IN_TRAIN
 
 from toolloom.pipeline.checks.world.interpreter import Machine, state_of
+from toolloom.pipeline.environments.world import moment_of
 from toolloom.pipeline.worlds import sampler
-from toolloom.pipeline.worlds.library import apis_of
-from toolloom.pipeline.worlds.play import moment_of
-from toolloom.pipeline.worlds.sampler import PER_STATE, WorldDraw, draw_world_needs, parted
-from toolloom.pipeline.worlds.scripts import proofs
+from toolloom.pipeline.worlds.library import Worlds, apis_of
+from toolloom.pipeline.worlds.sampler import PER_STATE, Sampler, draw_world_needs, parted
 from toolloom.schemas import (
     Ability,
     Need,
@@ -48,8 +47,10 @@ def scripts(needs: Sequence[Need]) -> Counter[str]:
     return Counter(need.setting.script for need in needs if need.setting)
 
 
-def said(need: Need) -> tuple[tuple[str, ...], ...]:
-    return tuple(part.words for part in need.setting.story) if need.setting else ()
+def said(need: Need, world: World) -> tuple[tuple[str, str], ...]:
+    worlds = Worlds()
+    worlds.add(world)
+    return tuple(worlds.play(need).words)
 
 
 def state_told(need: Need) -> str:
@@ -83,7 +84,7 @@ def test_no_two_rows_of_a_script_say_the_same(monkeypatch: pytest.MonkeyPatch) -
     plain = lending.world("no coffee", "refused")
     needs = lending.needs(lending.recipe(worlds={"per_script": 4}), [plain])
     assert scripts(needs) == {"no coffee": 1, "refused": 4}
-    assert len({said(need) for need in needs}) == len(needs)
+    assert len({said(need, plain) for need in needs}) == len(needs)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 5, 6, 8, 10, 99])
@@ -91,9 +92,7 @@ def test_each_script_has_its_turn_before_any_has_its_second(world: World, rows: 
     """Of all worlds together, however many scripts each has; no more than there can be."""
     other = lending.world("renewal", "fines first").model_copy(update={"name": "other"})
     plan = WorldPlan(use=("a", "b"), rows=rows, per_script=2)
-    recipe = lending.recipe()
-    draws = [WorldDraw(recipe, each) for each in (world, other)]
-    wanted = parted(recipe, plan, draws)
+    wanted = parted(lending.recipe(), plan, (world, other))
     counts = [count for each in wanted for count in each.values()]
     assert sum(counts) == min(rows, 2 * (len(world.scripts) + 2))
     assert max(counts) - min([*counts, *([0] if len(counts) < 7 else [])]) <= 1
@@ -101,8 +100,11 @@ def test_each_script_has_its_turn_before_any_has_its_second(world: World, rows: 
         assert len(wanted[1]) in (1, 2)  # the shorter list is not left to the end
 
 
-def test_dials_say_how_long_rows_are(world: World, drawn: list[Need]) -> None:
+def test_dials_say_how_long_rows_are(
+    world: World, drawn: list[Need], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Calls, turns of the user, scenarios: what does not fit is not drawn."""
+    own = [*apis_of(world)]
     kinds = {need.setting.script: need for need in drawn if need.setting}
     assert {name: len(need.intent) for name, need in kinds.items()} == {
         "renewal": 2,
@@ -120,12 +122,11 @@ def test_dials_say_how_long_rows_are(world: World, drawn: list[Need]) -> None:
         ({"scenarios": ["sequential"], "calls": [0, 2]}, {"renewal", "refused", FITTING[-1]}),
     ]
     for dials, names in cases:
-        draw = WorldDraw(lending.recipe(worlds=dials), world)
-        wanted = set()
-        for place, (row,) in enumerate(proofs(draw.scripts, draw.machine, 1, 1)):
-            if draw.wants(place, row):
-                wanted.add(row.script)
-        assert wanted == names, dials
+        recipe = lending.recipe(worlds={"per_script": 1, **dials})
+        monkeypatch.setattr(sampler, "STATES", 60)
+        plan = parted(recipe, recipe.worlds or WorldPlan(), [world])
+        rows = Sampler(recipe, world, own).rows(plan[0], lambda script, use: f"{script}-{use}")
+        assert set(scripts([*rows])) == names, dials
     short = lending.recipe(worlds={"turns": [3, 3]})
     assert set(scripts(lending.needs(short, [lending.world("fines")]))) == {"fines"}
 
@@ -140,7 +141,7 @@ def test_dials_hold_for_tasks_that_a_model_words(world: World, dials: dict[str, 
     assert recipe.worlds
     for need in needs:
         assert need.setting
-        turns = sum(part.role == "user" for part in need.setting.story)
+        turns = len(need.setting.plan)
         assert recipe.worlds.calls[0] <= len(need.intent) <= recipe.worlds.calls[1]
         assert recipe.worlds.turns[0] <= turns <= recipe.worlds.turns[1]
 
@@ -202,12 +203,13 @@ def test_the_goal_is_what_the_calls_come_to(world: World, drawn: list[Need]) -> 
 
 
 def test_abilities_are_those_of_the_recipe() -> None:
-    """A row without a call searches for nothing, and planning takes two operations in a turn."""
+    """Of rows whose script says what to search for, in vain too; planning takes two operations in a
+    turn."""
     weights = {"queries": {"abilities": {"plan_retrieve_call": 1}}}
     world = lending.world("no coffee", "renewal", "refused")
     needs = lending.needs(lending.recipe(worlds={"per_script": 1}, **weights), [world])
     found = {need.setting.script: need.ability for need in needs if need.setting}
-    assert found["no coffee"] is Ability.CALL
+    assert found["no coffee"] is Ability.RETRIEVE_CALL
     assert found["renewal"] is found["refused"] is Ability.PLAN_RETRIEVE_CALL
     mixed = {"queries": {"abilities": {"call": 3, "retrieve_call": 1, "plan_retrieve_call": 0}}}
     many = lending.recipe(worlds={"per_script": 20}, **mixed)
@@ -215,15 +217,13 @@ def test_abilities_are_those_of_the_recipe() -> None:
     assert counts == {Ability.CALL: 15, Ability.RETRIEVE_CALL: 5}
 
 
-def test_a_script_can_be_kept_from_searching() -> None:
-    """What it tells stands in documentation that no call of it would have found."""
+def test_a_script_that_says_nothing_to_search_for_is_not_played_with_search() -> None:
+    """Another row has its turn."""
     weights = {"queries": {"abilities": {"retrieve_call": 1}}}
-    world = lending.world("renewal", "refused")
-    one, other = world.scripts
-    world = world.model_copy(update={"scripts": ({**one, "search": "false"}, other)})
+    world = lending.world("both at once", "refused")
     needs = lending.needs(lending.recipe(worlds={"per_script": 1}, **weights), [world])
     found = {need.setting.script: need.ability for need in needs if need.setting}
-    assert found == {"renewal": Ability.CALL, "refused": Ability.RETRIEVE_CALL}
+    assert found == {"both at once": Ability.CALL, "refused": Ability.RETRIEVE_CALL}
 
 
 def test_distractors_stand_beside_where_every_turn_calls(world: World) -> None:
@@ -231,7 +231,10 @@ def test_distractors_stand_beside_where_every_turn_calls(world: World) -> None:
     other = world.model_copy(update={"name": "archive", "tool": "archive"})
     recipe = lending.recipe(worlds={"per_script": 1})
     own = [api.model_copy(update={"collections": ("library", "archive")}) for api in apis_of(world)]
-    beside = [api.model_copy(update={"collections": ("archive",)}) for api in apis_of(other)]
+    beside = [
+        api.model_copy(update={"collections": ("archive",), "function": f"archive_{api.name}"})
+        for api in apis_of(other)
+    ]
     needs = draw_world_needs(recipe, [world], [*own, *beside])
     for need in needs:
         assert need.setting

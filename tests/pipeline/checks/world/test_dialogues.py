@@ -32,10 +32,10 @@ class Played:
     """Finished dialogues by script, and the machine that they were played on."""
 
     def __init__(self, folder: Any) -> None:
-        world = lending.world(*SCRIPTS)
-        self.machine = Machine(world.spec)
-        self.needs = lending.needs(lending.recipe(), [world])
-        dialogues = asyncio.run(lending.played(self.needs, self.machine, folder))
+        self.world = lending.world(*SCRIPTS)
+        self.machine = Machine(self.world.spec)
+        self.needs = lending.needs(lending.recipe(), [self.world])
+        dialogues = asyncio.run(lending.played(self.needs, self.world, folder))
         self.by_script: dict[str, list[Dialogue]] = {}
         for dialogue in dialogues:
             assert dialogue.query.setting
@@ -273,7 +273,7 @@ def test_a_read_more_is_no_fault(played: Played) -> None:
 async def test_a_shortened_result_is_known_by_its_hash(played: Played, tmp_path: Any) -> None:
     """It repeats as it was before it was cut."""
     needs = [n for n in played.needs if n.setting and n.setting.script == "fines"]
-    dialogues = await lending.played(needs, played.machine, tmp_path, limit=33)
+    dialogues = await lending.played(needs, played.world, tmp_path, limit=33)
     cut = [
         (dialogue, place)
         for dialogue in dialogues

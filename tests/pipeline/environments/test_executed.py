@@ -13,9 +13,9 @@ from support.conversations import called
 from support.shelf import tool
 
 from toolloom.llm.cache import Cache
-from toolloom.pipeline.apis.execution import session as sessions
-from toolloom.pipeline.apis.execution.results import Executed
-from toolloom.pipeline.apis.execution.session import Executions, replay
+from toolloom.pipeline.environments import executed as sessions
+from toolloom.pipeline.environments.environment import Executed
+from toolloom.pipeline.environments.executed import Executions, replay
 from toolloom.schemas import (
     Api,
     ApiSource,
@@ -81,9 +81,9 @@ def put(number: Any) -> Call:
     return tool("put", reference="sums.py"), {"number": number}
 
 
-async def run(workshop: Executions, *calls: Call, sample: str = "s1") -> list[Executed]:
+async def run(executions: Executions, *calls: Call, sample: str = "s1") -> list[Executed]:
     """What comes of a sample's calls, one after the other."""
-    async with workshop.session(sample) as session:
+    async with executions.session(sample) as session:
         return [await session.run(*call) for call in calls]
 
 
@@ -129,10 +129,10 @@ async def test_only_what_the_recipe_names_is_executed(
     execute: tuple[str, ...], name: str, changes: dict[str, Any], runs: bool
 ) -> None:
     """Opt-in by source and by name: an operation's own, as it is, legal, unique or of its module."""
-    workshop, api = Executions([shelf.source(execute=execute)], None, 0), tool(name, **changes)
-    assert workshop.executes(api) is runs
-    assert workshop.executes(tool("add")) is ("add" in execute)  # whatever was asked before
-    async with workshop.session("s1") as session:
+    executions, api = Executions([shelf.source(execute=execute)], None, 0), tool(name, **changes)
+    assert executions.executes(api) is runs
+    assert executions.executes(tool("add")) is ("add" in execute)  # whatever was asked before
+    async with executions.session("s1") as session:
         assert session.runs(api) is runs
         if not runs:
             with pytest.raises(ToolloomError, match="may not be executed"):
@@ -148,11 +148,11 @@ async def test_a_source_that_cannot_be_used_is_no_observation(
     for _ in range(2):
         with pytest.raises(ToolloomError, match="no-such-program"):
             await run(Executions([broken], cache, 0), (tool("add"), {"a": 1, "b": 1}))
-    workshop = Executions([sums()], None, 0)
-    assert workshop.executes(put(1)[0])
+    executions = Executions([sums()], None, 0)
+    assert executions.executes(put(1)[0])
     (tmp_path / "sums.py").unlink()
     with pytest.raises(ToolloomError, match=r"sums\.py: cannot be read"):
-        await run(workshop, put(1))
+        await run(executions, put(1))
 
 
 async def test_a_run_that_was_stopped_goes_on_from_the_same_state(
@@ -241,10 +241,10 @@ async def test_one_sample_may_use_several_sources(
     """Its state grows in each, and begins afresh in the next sample. However few processes may
     live, samples with two each do not wait for one another."""
     monkeypatch.setattr(sessions, "AT_ONCE", 1)
-    workshop = Executions([shelf.source(), sums()], None, 0)
+    executions = Executions([shelf.source(), sums()], None, 0)
     calls = put(1), (tool("count"), {}), put(1)
     async with asyncio.timeout(300):
-        played = await asyncio.gather(*(run(workshop, *calls, sample=f"s{i}") for i in range(2)))
+        played = await asyncio.gather(*(run(executions, *calls, sample=f"s{i}") for i in range(2)))
     assert [responses(p) for p in played] == [[1, {"memory": 1, "file": 1}, 2]] * 2
 
 
@@ -267,31 +267,32 @@ def test_a_folder_executes_each_of_its_files(
         Path(folder).mkdir(parents=True, exist_ok=True)
         Path(folder, "sums.py").write_text(CODE)
 
-    def workshop(path: str) -> Executions:
+    def executions(path: str) -> Executions:
         return Executions([ApiSource(path=path, format="python", execute=("put",))], None, 0)
 
     api = tool("put", reference="tools/two/sums.py")
-    where = workshop("tools").place(api)
+    where = executions("tools").place(api)
     assert where and where.functions and where.functions.path == Path("tools/two/sums.py")
     outside = tool("put", reference="tools/one/../../sums.py")
-    assert not workshop("tools").executes(outside)
-    assert workshop(str(tmp_path / "tools")).executes(api)
+    assert not executions("tools").executes(outside)
+    assert executions(str(tmp_path / "tools")).executes(api)
     monkeypatch.chdir(tmp_path / "tools" / "one")  # from here the files have no path but a name
     with pytest.raises(ToolloomError, match="2 files sums.py"):
-        workshop(str(tmp_path / "tools")).executes(tool("put", reference="sums.py"))
+        executions(str(tmp_path / "tools")).executes(tool("put", reference="sums.py"))
     pool = Executions([ApiSource(path="shop", execute=("put",))], None, 0)
     assert not pool.executes(tool("put", reference="sums.py"))  # by a name, of no module
 
 
-async def played(workshop: Executions, *calls: Call) -> Dialogue:
+async def played(executions: Executions, *calls: Call) -> Dialogue:
     """A dialogue of these calls, each executed."""
     query = toys.query(pool=tuple({api.function: api for api, _ in calls}.values()), intent=())
     messages = [Message(role="user", content=query.text)]
-    for number, executed in enumerate(await run(workshop, *calls, sample=query.id)):
+    for number, executed in enumerate(await run(executions, *calls, sample=query.id)):
         api, arguments = calls[number]
         asked, result = called((api.function, arguments, None), first=number)
         seen = {"content": executed.observation.model_dump_json(), "execution": executed.execution}
         messages += [asked, result.model_copy(update=seen)]
+    messages.append(Message(role="assistant", content="Done."))
     return Dialogue(query=query, messages=tuple(messages))
 
 
@@ -300,18 +301,18 @@ async def test_only_what_was_executed_and_repeatable_is_made_again(
 ) -> None:
     """State is built up again and failures repeat; a result of chance is found at its message,
     unless it is marked as one. What was simulated starts nothing."""
-    workshop = Executions([sums(environment=("STARTS",))], None, 0)
+    executions = Executions([sums(environment=("STARTS",))], None, 0)
     fails, rolls = ((tool(name, reference="sums.py"), {}) for name in ("fail", "roll"))
     marked = tool("roll", reference="sums.py", repeatable=False), {}
     for calls in ([put(1), put(1), fails], [marked, put(1), marked]):
-        assert await replay(await played(workshop, *calls), workshop) == ()
-    dialogue, before = await played(workshop, put(1), rolls), starts()
+        assert await replay(await played(executions, *calls), executions) == ()
+    dialogue, before = await played(executions, put(1), rolls), starts()
     simulated = tuple(
         m.model_copy(update={"execution": m.execution and Execution(kind="simulated")})
         for m in dialogue.messages
     )
-    assert await replay(dialogue.model_copy(update={"messages": simulated}), workshop) == ()
+    assert await replay(dialogue.model_copy(update={"messages": simulated}), executions) == ()
     assert starts() == before
-    (found,) = await replay(dialogue, workshop)
+    (found,) = await replay(dialogue, executions)
     assert (found.check, found.reason) == ("repeated_execution", Reason.NOT_REPEATABLE)
     assert found.turn == 4

@@ -12,15 +12,15 @@ import pytest
 from mcp_types import CallToolResult, TextContent
 from support import shelf
 
-from toolloom.pipeline.apis.execution import mcp
-from toolloom.pipeline.apis.execution.commands import ExecutionSource
-from toolloom.pipeline.apis.execution.mcp import (
+from toolloom.pipeline.environments import mcp
+from toolloom.pipeline.environments.commands import ExecutionSource
+from toolloom.pipeline.environments.environment import Result
+from toolloom.pipeline.environments.mcp import (
     LARGEST,
     McpSession,
     connect,
     read_tools,
 )
-from toolloom.pipeline.apis.execution.results import Result
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import ApiSource, Failure, Observation, ToolloomError
 

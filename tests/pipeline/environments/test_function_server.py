@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.apis.execution import commands, function_server
-from toolloom.pipeline.apis.execution.commands import (
+from toolloom.pipeline.environments import commands, function_server
+from toolloom.pipeline.environments.commands import (
     ExecutionSource,
     FunctionFile,
     function_files,
 )
-from toolloom.pipeline.apis.execution.mcp import connect, read_tools
-from toolloom.pipeline.apis.execution.results import Result
+from toolloom.pipeline.environments.environment import Result
+from toolloom.pipeline.environments.mcp import connect, read_tools
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.secrets import secrets_of
 from toolloom.schemas import Api, ApiSource, Failure, ImportFailed, ToolloomError

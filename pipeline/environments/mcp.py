@@ -12,9 +12,11 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
+import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any, TypeVar
@@ -35,15 +37,9 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from toolloom.pipeline.apis.execution import commands, function_server
-from toolloom.pipeline.apis.execution.commands import ExecutionSource, is_address
-from toolloom.pipeline.apis.execution.results import (
-    Result,
-    failed,
-    legible,
-    portable,
-    read_tool_result,
-)
+from toolloom.pipeline.environments import commands, function_server
+from toolloom.pipeline.environments.commands import ExecutionSource, is_address
+from toolloom.pipeline.environments.environment import CUT, Result, failed
 from toolloom.pipeline.formats.import_log import ImportLog, line, words
 from toolloom.pipeline.formats.tools import to_api
 from toolloom.pipeline.store.secrets import secrets_of
@@ -64,6 +60,8 @@ TOOLS = 10_000
 START = 30.0  # seconds for a server to begin, at least
 GRACE = 10.0  # seconds for a server to end; the library kills it before
 LARGEST = 8 * 2**20  # bytes of an answer
+LONGEST_ERROR = 2_000  # characters
+DEPTH = 100  # levels of lists and objects in a response
 
 for _name in ("mcp", "httpx2"):  # they tell of addresses and of every server's noise
     logging.getLogger(_name).addHandler(logging.NullHandler())
@@ -330,3 +328,89 @@ def _why_not(keeper: asyncio.Task[None], seconds: float) -> str:
     if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
         return "ended before it began"
     return f"cannot be used: {error or type(error).__name__}"
+
+
+# --- results, read and made the same on every machine ----------------------------------------
+
+_BESIDE_ERROR = {"error", "message", "detail", "details", "code", "status", "success", "ok"}
+_ERROR = re.compile(
+    r"(?:\w+ )?error\b(?:$|\s*[:!]| \d{3}\b)|[\w.]*(?:Error|Exception): |traceback \(most recent",
+    re.IGNORECASE,
+)
+
+
+def read_tool_result(content: Sequence[JsonObject], structured: Any, is_error: bool) -> Result:
+    """The result of an MCP tool: content blocks as they are on the wire, structured content."""
+    texts = [str(block.get("text", "")) for block in content if block.get("type") == "text"]
+    if is_error:
+        words = "\n".join(texts) or (json.dumps(structured) if structured is not None else "")
+        return failed(Failure.TOOL_ERROR, words)
+    if structured is not None:
+        return Result(Observation(response=structured))
+    if len(content) == 1 and len(texts) == 1:
+        value = _json(texts[0])
+        error: Any = texts[0] if value is None and says_error(texts[0]) else ""
+        if isinstance(value, dict) and set(value) <= _BESIDE_ERROR:
+            error = value.get("error")  # of an object that tells of nothing else
+        if isinstance(error, str) and error.strip():
+            return failed(Failure.ERROR_TEXT, error)
+        return Result(Observation(response=texts[0] if value is None else value))
+    if len(texts) == len(content):
+        return Result(Observation(response="\n".join(texts)))
+    return Result(Observation(response=[_block(block) for block in content]))
+
+
+def _json(text: str) -> Any:
+    """The object or list that a text is as JSON, else None."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        value = json.loads(text)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _block(block: JsonObject) -> JsonObject | str:
+    """A block of several kinds of content: text as it is, of others only what they are."""
+    if block.get("type") == "text":
+        return str(block.get("text", ""))
+    resource = block.get("resource")
+    held = resource if isinstance(resource, dict) else block
+    size = len(str(held.get("data") or held.get("blob") or "").rstrip("=")) * 3 // 4  # of base64
+    if isinstance(held.get("text"), str):
+        size = len(held["text"].encode("utf-8", "replace"))
+    kind = held.get("mimeType") or block.get("mimeType") or ""
+    return {"type": str(block.get("type", "")), "mimeType": str(kind), "bytes": size}
+
+
+def says_error(text: str) -> bool:
+    """Whether a text that claims to be a result begins as errors do; a long one is a result."""
+    return len(text) <= 500 and _ERROR.match(text.strip()) is not None
+
+
+def portable(result: Result, changes: Mapping[str, str]) -> Result:
+    """The same on every machine. `changes`: texts that nobody may read, such as the path of the
+    working folder, with what stands in their place."""
+    seen = result.observation
+    response, error = (legible(value, changes) for value in (seen.response, seen.error))
+    # Cut last, so that a longer path elsewhere does not move the cut.
+    told = Observation(response=response, error=error if error is None else error[:LONGEST_ERROR])
+    return Result(told, result.failure)
+
+
+def legible(value: Any, changes: Mapping[str, str] | None = None, depth: int = DEPTH) -> Any:
+    """A value of JSON without what JSON or UTF-8 cannot hold, such as half a character."""
+    if isinstance(value, str):
+        text = value.encode("utf-8", "replace").decode()
+        for old, new in (changes or {}).items():
+            text = text.replace(old, new)
+        return text
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict | list) and not depth:
+        return CUT
+    if isinstance(value, dict):
+        return {legible(k, changes): legible(v, changes, depth - 1) for k, v in value.items()}
+    return [legible(v, changes, depth - 1) for v in value] if isinstance(value, list) else value

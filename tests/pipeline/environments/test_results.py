@@ -10,17 +10,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.json_values import SCALARS, json_values
 
-from toolloom.pipeline.apis.execution.results import (
+from toolloom.pipeline.checks.schema import fits
+from toolloom.pipeline.environments.environment import (
     CUT,
     Result,
     beginning,
     compress,
     failed,
-    portable,
-    read_tool_result,
     tokens,
 )
-from toolloom.pipeline.checks.schema import fits
+from toolloom.pipeline.environments.mcp import portable, read_tool_result
 from toolloom.pipeline.formats.json_schema import schema_of
 from toolloom.schemas import Failure, JsonObject, Observation, canonical
 

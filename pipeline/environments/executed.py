@@ -15,13 +15,21 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.messages import WORK
-from toolloom.pipeline.apis.execution.commands import ExecutionSource, function_files
-from toolloom.pipeline.apis.execution.results import Executed, Result, failed
+from toolloom.pipeline.environments.commands import ExecutionSource, function_files
+from toolloom.pipeline.environments.environment import (
+    Environment,
+    Executed,
+    Executor,
+    Result,
+    failed,
+)
+from toolloom.pipeline.environments.play import Recording, play
 from toolloom.pipeline.formats.import_log import legal
 from toolloom.schemas import (
     Api,
@@ -40,7 +48,7 @@ from toolloom.schemas import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.apis.execution.mcp import McpSession
+    from toolloom.pipeline.environments.mcp import McpSession
 
 
 def operation(api: Api) -> str:
@@ -132,10 +140,10 @@ class Executions:
 
 
 @dataclass
-class Session:
+class Session(Executor):
     """The calls of one sample, in order, from a state that is fresh when it begins."""
 
-    workshop: Executions
+    executions: Executions
     sample: str
     attempt: str
     _calls: list[tuple[ExecutionSource, str, JsonObject, Executed]] = field(default_factory=list)
@@ -145,6 +153,7 @@ class Session:
     _slots: AsyncExitStack = field(default_factory=AsyncExitStack)
     _holds: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _forks: list[Session] = field(default_factory=list)
 
     async def __aenter__(self) -> Session:
         return self
@@ -153,22 +162,30 @@ class Session:
         async with self._slots:
             for name in list(self._servers):
                 await self._close(name)
+            for fork in self._forks:
+                await fork.__aexit__(*raised)
+
+    def fork(self) -> Session:
+        """Another session whose first call brings the state of this one about again; it ends with
+        this one."""
+        self._forks.append(Session(self.executions, self.sample, self.attempt, list(self._calls)))
+        return self._forks[-1]
 
     def runs(self, api: Api) -> bool:
-        return self.workshop.executes(api)
+        return self.executions.executes(api)
 
     async def run(self, api: Api, arguments: JsonObject) -> Executed:
         """The observation of a call. Raises ToolloomError if its source cannot be used at all."""
-        place, name = self.workshop.place(api), operation(api)
+        place, name = self.executions.place(api), operation(api)
         if place is None:
             raise ToolloomError(f"{api.id} may not be executed: no source's `execute` names it.")
         async with self._turn:
-            cache = self.workshop.cache
+            cache = self.executions.cache
             decides = {
                 "what": "execution",
                 "attempt": self.attempt,
                 "sample": self.sample,
-                "seed": self.workshop.seed,
+                "seed": self.executions.seed,
                 "earlier": [
                     [at.fingerprint, called, given] for at, called, given, _ in self._calls
                 ],
@@ -215,12 +232,12 @@ class Session:
             for at, called, given, done in self._calls
             if at == place and not Result(done.observation, done.execution.failure).ended
         ]
-        from toolloom.pipeline.apis.execution.mcp import connect  # half a second to load
+        from toolloom.pipeline.environments.mcp import connect  # half a second to load
 
         allowed = frozenset({name, *place.source.execute, *(called for called, _ in earlier)})
         for _ in range(REPLAYS):
             if not self._holds:
-                await self._slots.enter_async_context(self.workshop.slot())
+                await self._slots.enter_async_context(self.executions.slot())
                 self._holds = True
             stack = AsyncExitStack()
             server = await stack.enter_async_context(connect(place, allowed))
@@ -241,28 +258,45 @@ class Session:
 SHOWN = 160  # characters of a result in a finding
 
 
-async def replay(dialogue: Dialogue, workshop: Executions) -> tuple[Finding, ...]:
+async def replay(dialogue: Dialogue, executions: Executions) -> tuple[Finding, ...]:
     """A finding for each executed call whose result differs this time, and should not.
 
     A call that the clock or chance decides is made again too, as later ones may depend on it.
     """
-    calls = {call.id: call.function for _, call in dialogue.calls()}
+    again = list(takewhile(lambda message: message.role == "system", dialogue.messages))
     apis = {api.function: api for api in dialogue.query.pool}
+    before = Recording(dialogue.messages)
+    async with executions.session(dialogue.id, attempt="replay") as session:
+        there = Environment(dialogue.query.pool, [Repeated(session, before)], before.search)
+        await play(again, before, before, there)
     found = []
-    async with workshop.session(dialogue.id, attempt="replay") as session:
-        for turn, message in enumerate(dialogue.messages):
-            before, call = message.execution, calls.get(message.tool_call_id or "")
-            api = apis.get(call.name) if call else None
-            if not before or before.kind != "executed" or not api or not workshop.executes(api):
-                continue
-            given = call.arguments if call and isinstance(call.arguments, dict) else {}
-            again = await session.run(api, given)
-            if api.repeatable and before.digest != again.execution.digest:
-                first, then = _shown(message.observation()), _shown(again.observation)
-                detail = f"{message.name} returned {first}, then {then} from the same state."
-                check, reason = "repeated_execution", Reason.NOT_REPEATABLE
-                found.append(Finding(check=check, reason=reason, turn=turn, detail=detail))
+    for turn, (first, then) in enumerate(zip(dialogue.messages, again, strict=True)):
+        if not first.execution or not then.execution or first.execution.kind != "executed":
+            continue
+        same = first.execution.digest == then.execution.digest
+        if not same and apis[first.name or ""].repeatable:
+            told = [_shown(message.observation()) for message in (first, then)]
+            detail = f"{first.name} returned {told[0]}, then {told[1]} from the same state."
+            check, reason = "repeated_execution", Reason.NOT_REPEATABLE
+            found.append(Finding(check=check, reason=reason, turn=turn, detail=detail))
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Repeated(Executor):
+    """Executes again what was executed; of all else it gives what is recorded."""
+
+    session: Session
+    recorded: Recording
+
+    def runs(self, api: Api) -> bool:
+        return True
+
+    async def run(self, api: Api, arguments: JsonObject) -> Executed:
+        before = self.recorded.result()
+        if before.execution.kind == "executed" and self.session.runs(api):
+            return await self.session.run(api, arguments)
+        return before
 
 
 def _shown(seen: Observation) -> str:

@@ -1,1 +1,0 @@
-"""Execution: calls that really run, of Python functions and of MCP servers."""
