@@ -124,7 +124,7 @@ def plain_keywords(dialogue: Dialogue) -> Iterator[Fault]:
     """Keywords say the user's need: not the words of documentation that nobody has seen."""
     for call in made(dialogue):
         keywords = call.arguments.get("keywords")
-        if not call.is_search or not isinstance(keywords, str):
+        if not call.is_search or not isinstance(keywords, str) or not _runs(keywords):
             continue
         known = documented_before(dialogue, call.place)
         hidden = [api.description for api in dialogue.query.pool if api.function not in known]
@@ -146,8 +146,9 @@ def fitting_observations(dialogue: Dialogue) -> Iterator[Fault]:
     for call in made(dialogue):
         execution = dialogue.messages[call.back].execution if call.back is not None else None
         if execution is not None and execution.kind == "search":
-            pool = [api.document() for api in dialogue.query.pool]
-            if call.failed or not all(document in pool for document in call.response):
+            pool, names = dialogue.query.pool, [*documented(call.response)]
+            true = [api.document() for name in names for api in pool if api.function == name]
+            if call.failed or true != call.response:
                 detail = "a search returned what is no documentation of the pool"
                 yield Fault(Reason.OBSERVATION_OFF_SCHEMA, call.back, detail)
             continue

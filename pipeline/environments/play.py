@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from toolloom.pipeline.environments.environment import Environment, Executed
-from toolloom.schemas import (
-    API_SEARCH,
-    Api,
-    FunctionCall,
-    JsonObject,
-    Message,
-    Reason,
-    ToolCall,
-)
+from toolloom.schemas import API_SEARCH, Api, FunctionCall, JsonObject, Message, Reason, ToolCall
 
 IN_VAIN = 2  # searches for what no tool does
 
