@@ -101,17 +101,15 @@ class Simulator:
         by = self.job.model.endpoint.model
         return Executed(Observation(response=response), Execution(kind="simulated", by=by))
 
-    async def keywords(self, messages: Sequence[Message]) -> list[str]:
-        """What to search for, one after the other. Raises NoUsableAnswer."""
+    async def keywords(self, messages: Sequence[Message]) -> str:
+        """What to search for next. Raises NoUsableAnswer."""
         prompt = render(
             "world_search", {"system": messages[0].content, "transcript": transcript(messages)}
         )
         words = {"type": "string", "minLength": 1, "maxLength": 100}
-        asked = shape({"keywords": {"type": "array", "items": words, "minItems": 1, "maxItems": 4}})
-        found: list[str] = await self._ask(
-            prompt, lambda answer: answer["keywords"], self._seed(), asked
+        return await self._ask(
+            prompt, lambda answer: str(answer["keywords"]), self._seed(), shape({"keywords": words})
         )
-        return found
 
     async def _word(self, told: list[tuple[Api, list[Fact]]]) -> str:
         """A later turn of the user."""

@@ -561,6 +561,8 @@ def word_turns(asked: str, schema: JsonObject, dice: random.Random) -> JsonObjec
     return {"person": "somebody in a hurry", "turns": turns}
 
 
+SEARCHES = ("change or cancel", "list all of mine", "find or search", "details of one")
+
 PARTS: dict[str, Callable[[str, JsonObject, random.Random], Scripted]] = {
     "You name application domains": name_domains,
     "You design web APIs": design_apis,
@@ -580,6 +582,9 @@ PARTS: dict[str, Callable[[str, JsonObject, random.Random], Scripted]] = {
         "explanation": "It reads well, if a little stiff.",
     },
     "You write what is said in a dialogue": word_turns,
+    "You are the assistant of the": lambda asked, schema, dice: {
+        "keywords": SEARCHES[asked.count("Result of api_search") % len(SEARCHES)]
+    },
 }
 """How each of our prompts begins, and who answers it."""
 

@@ -284,7 +284,7 @@ async def play_dialogues(asked: Query, context: Context) -> Outcome:
         row = replayed_need(asked, machine, words) if words else context.worlds.play(asked)
         messages = [simulator.system_turn(asked)]
         model = simulator.Simulator(asked, job, messages)
-        script = Script(moves(row, machine, asked), model.keywords if words else None)
+        script = Script(moves(row, machine, asked), model.keywords)
         environment = simulator.environment_of(asked, [session], search, limit)
         return await simulator.played(asked, job, messages, script, environment, model.costs)
     async with context.executions.session(asked.id) as executed:

@@ -5,7 +5,7 @@ Whoever plays, the loop is this one: a model (`agents/simulator.py`), a script, 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -14,6 +14,7 @@ from toolloom.pipeline.environments.environment import Environment, Executed
 from toolloom.schemas import API_SEARCH, Api, FunctionCall, JsonObject, Message, Reason, ToolCall
 
 IN_VAIN = 2  # searches for what no tool does
+ASKED = 4  # searches whose keywords are asked for, until what is called next is found
 
 
 class Assistant(Protocol):
@@ -100,17 +101,22 @@ class Searching:
 
 
 Move: TypeAlias = Words | Calls | Searching
-Keywords: TypeAlias = Callable[[Sequence[Message]], Awaitable[Sequence[str]]]
+Keywords: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
+
+
+async def unasked(messages: Sequence[Message]) -> str:
+    """Of a script that has all its keywords."""
+    raise Unplayable(Reason.SEARCH_SKIPPED, "the script does not say what to search for")
 
 
 class Script:
-    """Both players of a dialogue whose words and calls are settled. What is searched for may still
-    be asked of `keywords`, who has seen the dialogue so far."""
+    """Both players of a dialogue whose words and calls are settled. A search without keywords asks
+    `keywords` for them each time, who has seen the dialogue so far."""
 
-    def __init__(self, moves: Iterable[Move], keywords: Keywords | None = None) -> None:
+    def __init__(self, moves: Iterable[Move], keywords: Keywords = unasked) -> None:
         self._moves = deque(moves)
         self._keywords = keywords
-        self._tried: dict[tuple[str, ...], int] = {}  # how many of these keywords
+        self._tried = Counter[tuple[str, ...]]()  # how many of these keywords
 
     async def speak(self, messages: Sequence[Message]) -> str | None:
         move = self._moves.popleft() if self._moves else None
@@ -120,19 +126,17 @@ class Script:
         """The next words or calls. Raises Unplayable where no search finds what is called next."""
         while isinstance(move := self._moves[0], Searching):
             lacking = move.wanted - {api.function for api in tools}
-            if self._keywords and not move.keywords and (lacking or not move.wanted):
-                words = await self._keywords(messages)
-                self._moves[0] = move = Searching(tuple(words), move.wanted)
-            tried = self._tried.get(move.keywords, 0)
-            tries = move.keywords[tried : None if move.wanted else IN_VAIN]
-            if tries and (lacking or not move.wanted):
-                self._tried[move.keywords] = tried + 1
-                given = {"keywords": tries[0]}
+            number, most = self._tried[move.keywords], len(move.keywords) or ASKED
+            if number < (most if lacking else 0 if move.wanted else min(most, IN_VAIN)):
+                self._tried[move.keywords] += 1
+                own = move.keywords[number : number + 1]
+                given = {"keywords": own[0] if own else await self._keywords(messages)}
                 return calling(messages, [FunctionCall(name=API_SEARCH.function, arguments=given)])
             if lacking:
                 detail = f"no search of the script finds {', '.join(sorted(lacking))}"
                 raise Unplayable(Reason.SEARCH_SKIPPED, detail)
             self._moves.popleft()
+            del self._tried[()]  # what is asked for the next search is counted anew
         self._moves.popleft()
         if isinstance(move, Calls):
             return calling(messages, move.calls)

@@ -15,12 +15,21 @@ from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.environments.environment import Environment, Search
+from toolloom.pipeline.environments.play import (
+    ASKED,
+    Script,
+    Searching,
+    Unplayable,
+    Words,
+    play,
+)
 from toolloom.pipeline.environments.world import WorldSession, moment_of
 from toolloom.schemas import (
     Ability,
     Api,
     Dialogue,
     JsonObject,
+    Message,
     Need,
     Outcome,
     Reason,
@@ -123,6 +132,32 @@ async def test_what_no_tool_does_is_searched_for_in_vain(
     plain = await dialogue_of(drawn["no coffee"], world, tmp_path)
     assert roles(plain) == "system user assistant"
     assert plain.provenance[0].requests == 0 and not plain.provenance[0].model
+
+
+async def test_keywords_that_are_asked_for_follow_what_was_found(
+    drawn: Drawn, world: World, tmp_path: Path
+) -> None:
+    """A task of no script: each search is asked for by who sees the last one, so often and no more."""
+    asked = list[int]()
+
+    async def keywords(messages: Sequence[Message]) -> str:
+        asked.append(len(messages))
+        return ["something else", "renew a loan"][min(len(asked), 2) - 1]
+
+    tool = lending.query_of(searching(drawn["renewal"])).pool
+    wanted = frozenset({"renew"})
+    for gives, count in (({"renew"}, 2), ({"fly"}, ASKED)):
+        asked.clear()
+        moves = [Words("user", "Hi"), Searching((), frozenset(gives)), Words("assistant", "Bye")]
+        script, messages = Script(moves, keywords), list[Message]()
+        environment = Environment(tool, [], Finder(SearchPlan(found=1)).search)
+        if gives == wanted:
+            await play(messages, script, script, environment)
+            assert messages[-1].content == "Bye"
+        else:
+            with pytest.raises(Unplayable, match="finds fly"):
+                await play(messages, script, script, environment)
+        assert asked == [1 + 2 * number for number in range(count)]
 
 
 async def test_what_no_search_finds_is_not_called(
