@@ -35,12 +35,12 @@ from toolloom.pipeline.checks.text.words import (
     content,
     exact,
     forms,
+    has_stem,
     literal,
     plain,
     sentences,
     spaced,
     stem,
-    stems_of,
     words,
 )
 from toolloom.pipeline.checks.transcript import (
@@ -465,7 +465,7 @@ class Evidence:
 
     def has_stem(self, stems: set[str]) -> bool:
         """Is one of these the stem of a word?"""
-        return any(not stems.isdisjoint(stems_of(text)) for text in self.parts)
+        return any(has_stem(text, stems) for text in self.parts)
 
 
 @lru_cache(maxsize=4096)

@@ -44,6 +44,7 @@ from toolloom.schemas.splits import api_id, need_of, needed, split_of
 BEFORE_QUERIES = "apis"  # the split of `rejected` for what fell before there were queries
 ORDER = (*(split.value for split in Split), BEFORE_QUERIES)  # of splits, as they are told
 LEVELS = tuple(level.value for level in Granularity)
+TOLD = (SAMPLES, INSTRUCTIONS, PLANNING, REJECTED, APIS, WORLDS)  # the configs with figures
 COUNTED = ("abilities", "scenarios", "categories", "calls", "observations", "reasons")
 MOST_SOURCES = 1_000  # of APIs, that a manifest lists
 LONGEST = 600  # letters of an example's instruction
@@ -67,15 +68,16 @@ def describe(folder: Path) -> JsonObject:
 
     Raises StoreError for a damaged table, and whatever comes of a row that holds no record.
     """
+    import pyarrow.parquet as pq
+
     figures, configs = Figures(), dict[str, dict[str, JsonObject]]()
     for config in CONFIGS:
         for split in ORDER:
             files: dict[str, JsonObject] = {}
             for path in sorted((folder / config.name).glob(f"{split}-*.parquet")):
-                rows = 0
-                for row in read_rows(path, stored=True):
+                rows = pq.read_metadata(path).num_rows
+                for row in read_rows(path, stored=True) if config in TOLD else ():
                     figures.add(config, split, row)
-                    rows += 1
                 told = {"rows": rows, "sha256": sha256(path), "bytes": path.stat().st_size}
                 files[path.relative_to(folder).as_posix()] = told
             if files:
@@ -115,7 +117,7 @@ class Figures:
         self.example = Example()
 
     def add(self, config: Config, split: str, row: JsonObject) -> None:
-        """Count a row of a table, as it is stored; of a config without figures nothing."""
+        """Count a row of a table of `TOLD`, as it is stored."""
         if config is SAMPLES:
             record = config.row.record_of(row)
             self.dialogues.setdefault(split, RowCounts()).add(record)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 import os
 import re
 import sqlite3
@@ -539,7 +540,8 @@ def _differing(config: Config, row: JsonObject, stored: JsonObject) -> str | Non
 
 
 def _row_hash(stored: JsonObject) -> bytes:
-    return _digest("\0".join(f"{name}\0{value}" for name, value in stored.items()))
+    content = marshal.dumps(list(stored.items()), 2)  # 2: by value and exact type
+    return hashlib.blake2b(content, digest_size=8).digest()
 
 
 def _look_at_sample(

@@ -251,6 +251,7 @@ _SAID = {
     "<name>": {*(name[:3] for name in WEEKDAYS), *(name[:8] for name in _HOLIDAYS)},
 }
 """And of these, in every text in which a pattern with this group matches; such ones are slow."""
+_GROUPED = [(one, [group for group in _SAID if group in one[0].pattern]) for one in _PATTERNS]
 _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 
 
@@ -271,11 +272,11 @@ def _matches(text: str) -> list[tuple[re.Match[str], _Read, bool]]:
     flat, small = plain(text), text.lower()
     if not _ANY_HINT.search(small):
         return []
-    unsaid = [group for group, names in _SAID.items() if not any(n in small for n in names)]
+    unsaid = {group for group, names in _SAID.items() if not any(n in small for n in names)}
     return [
         (m, read, absolute)
-        for pattern, read, absolute in _PATTERNS
-        if not any(group in pattern.pattern for group in unsaid)
+        for (pattern, read, absolute), groups in _GROUPED
+        if unsaid.isdisjoint(groups)
         for m in pattern.finditer(flat)
         if not _is_common(m, flat)
     ]

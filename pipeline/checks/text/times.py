@@ -62,6 +62,8 @@ _SAID = {
     r"|this)\s(?P<part>": ("morning", "noon", "evening", "night"),
 }
 """One of these is in every text, in small letters, in which a pattern with this part matches."""
+_PARTED = [(one, [part for part in _SAID if part in one.pattern]) for one in _PATTERNS]
+_LOOSE = {_PATTERNS[4], _PATTERNS[-2]}
 _SECONDS = {
     "second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600,
     "day": 86400, "week": 604800, "night": 86400,
@@ -96,12 +98,11 @@ def timed(text: str) -> tuple[Timed, ...]:
     small = flat.lower()
     if not _ANY_HINT.search(small):
         return ()
-    unsaid = [part for part, names in _SAID.items() if not any(n in small for n in names)]
-    loose = {_PATTERNS[4], _PATTERNS[-2]}
+    unsaid = {part for part, names in _SAID.items() if not any(n in small for n in names)}
     found = [
-        Timed(m.start(), m.end(), frozenset(times), pattern not in loose)
-        for pattern in _PATTERNS
-        if not any(part in pattern.pattern for part in unsaid)
+        Timed(m.start(), m.end(), frozenset(times), pattern not in _LOOSE)
+        for pattern, parts in _PARTED
+        if unsaid.isdisjoint(parts)
         for m in pattern.finditer(flat)
         if (times := list(_read(m)))
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import chain, groupby
@@ -60,7 +60,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     spread = unicodedata.normalize("NFKD", plain(text)).casefold()
-    return "".join(c for c in spread if not unicodedata.combining(c))
+    return spread.translate({ord(c): None for c in set(spread) if unicodedata.combining(c)})
 
 
 _WORD_OF = partial(tuple.__new__, Word)  # a named tuple's own constructor takes thrice the time
@@ -86,10 +86,18 @@ def stem(word: str) -> str:
     return str(snowballstemmer.stemmer("english").stemWord(word))
 
 
-@lru_cache(maxsize=2048)
-def stems_of(text: str) -> frozenset[str]:
-    """The stems of a text's words."""
-    return frozenset([stem(_folded(word)) for word in _WORD.findall(text)])
+@lru_cache(maxsize=4096)
+def _by_initial(text: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for word in map(_folded, _WORD.findall(text)):
+        found.setdefault(word[:1], set()).add(word)
+    return found
+
+
+def has_stem(text: str, stems: Collection[str]) -> bool:
+    """Whether a word of the text has one of these stems, which begin as their words do."""
+    there = _by_initial(text)
+    return any(stem(word) in stems for each in stems for word in there.get(each[:1], ()))
 
 
 @lru_cache(maxsize=8192)
