@@ -60,9 +60,13 @@ class Simulator:
     costs: Costs = field(default_factory=Costs)  # so far
 
     async def speak(self, messages: Sequence[Message]) -> str | None:
-        """The user's next turn: the query itself, what was withheld, or the next wish."""
+        """The user's next turn: the query itself, what was withheld, or the next wish; in a world,
+        what was worded for it, as an answer to what the assistant says now."""
         if messages[-1].role == "system":
             return self.query.text
+        if setting := self.query.setting:
+            drafts = setting.words[sum(message.role == "user" for message in messages) :]
+            return await self._follow(drafts[0].user, messages) if drafts else None
         told = next_turn(self.query, messages)
         return None if told is None else await self._word(told)
 
@@ -110,6 +114,12 @@ class Simulator:
         return await self._ask(
             prompt, lambda answer: str(answer["keywords"]), self._seed(), shape({"keywords": words})
         )
+
+    async def _follow(self, draft: str, messages: Sequence[Message]) -> str:
+        """A user turn that was worded for other replies."""
+        told = {"draft": draft, "transcript": transcript(messages), "now": moment(self.query.now)}
+        prompt = render("world_user", told)
+        return await self._ask(prompt, lambda answer: str(answer).strip().strip('"'), self._seed())
 
     async def _word(self, told: list[tuple[Api, list[Fact]]]) -> str:
         """A later turn of the user."""

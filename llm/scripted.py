@@ -582,6 +582,9 @@ PARTS: dict[str, Callable[[str, JsonObject, random.Random], Scripted]] = {
         "explanation": "It reads well, if a little stiff.",
     },
     "You write what is said in a dialogue": word_turns,
+    "You go on as the user of a": lambda asked, schema, dice: asked.rpartition(
+        "What the user meant to say: "
+    )[2].partition("\n")[0],
     "You are the assistant of the": lambda asked, schema, dice: {
         "keywords": SEARCHES[asked.count("Result of api_search") % len(SEARCHES)]
     },

@@ -280,7 +280,9 @@ async def play_dialogues(asked: Query, context: Context) -> Outcome:
     if setting := asked.setting:
         machine = context.worlds.machine(setting)
         session = WorldSession(machine, setting, moment_of(asked))
-        words = setting.words
+        words, plan = setting.words, context.recipe.played
+        if words and plan and plan.solution == "played":
+            return await simulator.run(asked, job, [session], search, limit)
         row = replayed_need(asked, machine, words) if words else context.worlds.play(asked)
         messages = [simulator.system_turn(asked)]
         model = simulator.Simulator(asked, job, messages)

@@ -115,6 +115,12 @@ class WorldPlan(Record):
         description="Who writes: people, in `scripts`, or the query agent's `model`, for tasks "
         "that are solved first. `auto`: the model, unless it is small or there is none.",
     )
+    solution: Literal["replayed", "played"] = Field(
+        default="replayed",
+        exclude_if=lambda value: value == "replayed",
+        description="Where a model writes: the calls of the solved task are made again, or the "
+        "simulator plays live and only what comes of it counts.",
+    )
     per_script: int = Field(
         default=5, ge=1, le=10_000, description="Dialogues that one script gives at most."
     )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support import lending
 from support.author import Author
 from support.toys import ALL_IN_TRAIN
 
 from toolloom.llm import FakeServer
+from toolloom.llm.scripted import improvise
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.run import Made, run_recipe
 from toolloom.schemas import Reason, parse_recipe
@@ -20,6 +23,12 @@ from toolloom.schemas import Reason, parse_recipe
 def rows(made: Made, stage: str, kind: str = "accepted") -> list[dict[str, Any]]:
     path = Path(made.summary.path) / stage / f"{kind}.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def act_of(message: dict[str, Any]) -> dict[str, Any]:
+    """A turn of an assistant as the simulator answers it."""
+    calls = [call["function"] for call in message["tool_calls"]]
+    return {"calls": calls, "reply": message["content"] or ""}
 
 
 def test_a_world_of_ones_own_is_named_by_its_path(tmp_path: Path) -> None:
@@ -63,3 +72,49 @@ def test_a_domain_gets_a_world(tmp_path: Path) -> None:
     assert len(needs) == 6 and all(need["setting"]["world"] == "library" for need in needs)
     assert rows(made, "tested")
     assert next_one.published and rows(next_one, "worlds")[0]["spec"] == world["spec"]
+
+
+@pytest.mark.parametrize("does", ["all", "more", "nothing"])
+def test_a_solved_task_may_be_played_live(does: str, tmp_path: Path) -> None:
+    """What comes of it counts, not the calls: one more look is accepted, and doing nothing is
+    not."""
+    for path in lending.LIBRARY.parent.glob("library*.yaml"):
+        shutil.copyfile(path, tmp_path / path.name)
+    known, asked_of = dict[str, list[Any]](), Counter[str]()
+
+    def script(body: Any) -> Any:
+        system, asked = (message["content"] for message in body["messages"][:2])
+        if not system.startswith("You play the assistant"):
+            return improvise(body)
+        text = next(text for text in known if f"User: {text}\n" in asked)
+        asked_of[text] += 1
+        look: Any = {"calls": [{"name": "list_holds", "arguments": {}}], "reply": ""}
+        if does == "nothing":
+            return look | {"calls": [], "reply": "I cannot say."}
+        return [*([look] if does == "more" else []), *known[text]][asked_of[text] - 1]
+
+    with (server := FakeServer(script)).serve_in_thread():
+        fields: dict[str, Any] = {"model": {"base_url": server.base_url, "model": "large"}}
+        fields |= {"splits": ALL_IN_TRAIN, "tester": {"votes": 0}}
+        fields["queries"] = {"abilities": {"call": 1}}
+        worlds = {"use": [str(tmp_path / "library.yaml")], "rows": 6, "words": "model"}
+        first = {**fields, "name": "replayed", "worlds": worlds}
+        settled = rows(run_recipe(parse_recipe(first, "a recipe"), tmp_path / "out"), "tested")
+        for row in settled:
+            messages = row["dialogue"]["messages"]
+            acts = [act_of(m) for m in messages if m["role"] == "assistant"]
+            known[messages[1]["content"]] = acts
+        live = {**fields, "name": "live", "worlds": {**worlds, "solution": "played"}}
+        made = run_recipe(parse_recipe(live, "a recipe"), tmp_path / "out")
+    there = {row["dialogue"]["query"]["id"]: row["dialogue"]["messages"] for row in settled}
+    accepted = {
+        row["dialogue"]["query"]["id"]: row["dialogue"]["messages"] for row in rows(made, "tested")
+    }
+    if does == "nothing":
+        reasons = {row["reason"] for row in rows(made, "tested", "rejected")}
+        assert len(accepted) < len(there) and reasons == {Reason.GOAL_NOT_REACHED}
+    else:
+        assert accepted.keys() == there.keys() and made.published
+        assert verify(made.published.path).good
+        longer = {len(accepted[name]) - len(messages) for name, messages in there.items()}
+        assert longer == {2 if does == "more" else 0}
