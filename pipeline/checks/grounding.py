@@ -57,6 +57,7 @@ _GENERIC = frozenset(
     default need needs required require
     """.split()  # noqa: SIM905 - a table of words
 )
+_STOPPED = frozenset(map(stem, STOP)) | _GENERIC
 
 
 def named(name: str, schema: JsonObject | None) -> JsonObject:
@@ -115,6 +116,15 @@ def _about(schema: JsonObject) -> tuple[frozenset[str], frozenset[int]]:
 def _told_by(title: str, description: str) -> tuple[frozenset[str], frozenset[int]]:
     found = [w.folded for text in (title, description) for w in words(spaced(text))]
     return frozenset(map(stem, found)), frozenset(map(seconds_in, found)) - {0}
+
+
+def about(schema: JsonObject) -> tuple[frozenset[str], frozenset[str]]:
+    """The stems of the words that carry meaning in a schema's title, and in its description."""
+    told = [schema.get(name) for name in ("title", "description")]
+    title, others = (
+        _told_by(text if isinstance(text, str) else "", "")[0] - _STOPPED for text in told
+    )
+    return title, others - title
 
 
 def _number_said(text: str, value: float, schema: JsonObject, today: dt.date) -> bool:
