@@ -49,6 +49,11 @@ class Told(Record):
 
     value: Any = Field(description="As the result has it.")
     said: str = Field(description="As it may be said: «tomorrow at 9 am».")
+    field: str = Field(
+        default="",
+        exclude_if=lambda value: not value,
+        description="The result's field, where no words were written for it yet.",
+    )
 
 
 class WorldGoal(Record):

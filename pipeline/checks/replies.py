@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.calls import documented_before, pair, says_no
@@ -246,6 +247,19 @@ _RANGE = re.compile(r"\d{1,2} to \d{1,2}")
 _NUMBERED = re.compile(r"(?:the )?\d+\w\w")  # a day said by its number, of the month that is meant
 
 
+MOST = 60  # numbers of a field that are added up or taken from each other
+_TOTAL = re.compile(
+    r"\b(?:(?:al)?together|in all|totals?|both|between them|combined|adds? up|comes? to|overall)\b",
+    re.IGNORECASE,
+)
+_APART = re.compile(
+    r"\b(?:more|less|fewer|cheaper|dearer|left|leav(?:e|es|ing)|difference|sav(?:e|es|ing)|extra|"
+    r"remain\w*|longer|shorter|higher|lower|earlier|later|over|under|than)\b",
+    re.IGNORECASE,
+)
+_SOME = re.compile(r"\sof\s(?:them|these|those|the|your|my)\b", re.IGNORECASE)
+
+
 class UnfoundedClaim(NamedTuple):
     """A claim in a reply that nothing bears out."""
 
@@ -324,8 +338,8 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
 
 
 def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
-    """Told as it is, rounded, scaled, as a percentage, or in another unit of time."""
-    if evidence.has_number(quantity.readings()):
+    """Told as it is, rounded, scaled, as a percentage, in another unit of time, or worked out."""
+    if evidence.has_number(quantity.readings()) or _worked_out(quantity, text, evidence):
         return True
     told = evidence.numbers
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
@@ -344,6 +358,26 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
         if quantity in (a, b) and b.start - a.end < 14
     ]
     return any(close(s, n) for s in (quantity.value * unit, *whole) for n in lengths)
+
+
+def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
+    """Whether a sentence that speaks of a total, a difference or some of several tells what two
+    numbers of one field, or two that the reply tells, come to; a total also of a whole column."""
+    around = text[max(0, quantity.start - 80) : quantity.end + 80]
+    if _SOME.match(text, quantity.end):
+        return 0 < quantity.value <= max(map(len, evidence.columns), default=0)
+    added, apart = _TOTAL.search(around), _APART.search(around)
+    if not added and not apart:
+        return False
+    unit = seconds_in(quantity.unit)
+    told = {abs(quantity.value), *(quantity.value * unit / u for u in (60, 3600) if unit)}
+    found = set[float]()
+    for column in (*evidence.columns, _numbers_of(text) & evidence.numbers):
+        if added and len(column) > 1:
+            found |= {sum(column), *map(sum, combinations(column, 2))}
+        if apart:
+            found |= {abs(a - b) for a, b in combinations(column, 2)}
+    return any(close(one, other) for one in told for other in found)
 
 
 def _rounds(reading: float, quantity: Quantity, told: float, hedged: bool) -> bool:
@@ -403,6 +437,17 @@ class Evidence:
     names: tuple[str, ...]
     now: dt.datetime
     pool: tuple[Api, ...] = ()
+    rows: tuple[JsonObject, ...] = ()  # of results
+
+    @cached_property
+    def columns(self) -> list[list[float]]:
+        """The numbers of each field, of all rows that have it."""
+        found = defaultdict[str, list[float]](list)
+        for row in self.rows:
+            for name, value in row.items():
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    found[name].append(value)
+        return [column[:MOST] for column in found.values()]
 
     @cached_property
     def numbers(self) -> frozenset[float]:
@@ -497,7 +542,8 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
         facts = [f.said for f in query.setting.goal.facts if re.search(r"\d", canonical(f.value))]
         texts += [*query.setting.told, *rules, *facts]
     values = (*numbers, *sizes, len(calls))
-    return Evidence(tuple(texts), values, tuple(names), query.now, query.pool)
+    rows = tuple(part for part in parts if isinstance(part, dict))
+    return Evidence(tuple(texts), values, tuple(names), query.now, query.pool, rows)
 
 
 # Words that affirm or deny what was observed

@@ -42,7 +42,6 @@ from toolloom.schemas import (
     Scenario,
     Setting,
     Split,
-    Told,
     Turn,
     World,
     WorldError,
@@ -169,7 +168,7 @@ class Sampler:
         rng.shuffle(pool)
         tables = {n: {str(k): r for k, r in rows.items()} for n, rows in start["tables"].items()}
         state: Json = {"me": start["me"], "next": dict(start["next"]), "tables": tables}
-        facts = {said: Told(value=value, said=said) for value, said in row.facts}
+        facts = {(fact.field, fact.said): fact for fact in row.facts}
         words = [text for _, text in row.words]
         plan = zip(words[::2], words[1::2], strict=True) if not row.script else ()
         return Need(

@@ -45,7 +45,7 @@ from toolloom.pipeline.environments import play as environment
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.lookups import texts_in
 from toolloom.pipeline.worlds.states import draw_now, draw_state
-from toolloom.schemas import FunctionCall, Query, Scenario
+from toolloom.schemas import FunctionCall, Query, Scenario, Told
 
 STATES = 800  # draws until a state meets a script's conditions
 Place: TypeAlias = tuple[str | int, ...]
@@ -103,7 +103,7 @@ class Play:
     start: State
     end: State
     messages: list[tuple[str, str | MadeCall | tuple[str, ...]]] = field(default_factory=list)
-    facts: list[tuple[Any, str]] = field(default_factory=list)  # the assistant tells, and how
+    facts: list[Told] = field(default_factory=list)  # that the assistant tells
 
     @property
     def calls(self) -> list[MadeCall]:
@@ -329,7 +329,8 @@ def play_in(
                 row.messages.append((turn.form, rng.choice(texts)))
                 if turn.form == "assistant":
                     first, *others = (words.told(frame, voice) for words in turn.words)
-                    row.facts += [fact for fact in first if all(fact in other for other in others)]
+                    told = [fact for fact in first if all(fact in other for other in others)]
+                    row.facts += [Told(value=value, said=said) for value, said in told]
             elif not _bound(turn, frame, rng):
                 return None
         return row

@@ -27,7 +27,7 @@ from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
 from toolloom.pipeline.worlds.scripts import MadeCall, Play
 from toolloom.pipeline.worlds.solutions import Goal, Label, PlayedCall, TaskFact, pruned
 from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
-from toolloom.schemas import Need, Turn, canonical
+from toolloom.schemas import Need, Told, Turn, canonical
 
 PER_STATE = 4  # tasks that are drawn from one start state
 STATES = 12  # draws of a state until the rules leave one
@@ -264,7 +264,7 @@ def play_of(task: Task) -> Play:
         elif not following and avoided:
             more.append(f"does not call {avoided.name}: {avoided.why}")
         row.messages.append(("assistant", "; ".join(more)))
-    row.facts = [(fact.value, _text(fact.value)) for fact in task.goal.facts]
+    row.facts = [Told(value=f.value, said=_text(f.value), field=f.field) for f in task.goal.facts]
     return row
 
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 from itertools import chain, product
 from typing import Any
 
+from toolloom.pipeline.checks.facts import tells
 from toolloom.pipeline.checks.grounding import founded, leaves, mentions, named
 from toolloom.pipeline.checks.replies import evidence_at
 from toolloom.pipeline.checks.schema import parts_of
@@ -202,9 +203,8 @@ def _untold(dialogue: Dialogue, setting: Setting) -> Iterator[Fault]:
     texts = [text for _, text, _ in replies(dialogue)]
     plain = fold(" ".join(texts))
     for fact in setting.goal.facts:
-        if not _stands(fold(fact.said), plain) and not any(
-            _tells(text, fact, dialogue.query.now) for text in texts
-        ):
+        stands = _stands(fold(fact.said), plain) and not isinstance(fact.value, bool)
+        if not stands and not any(_tells(text, fact, dialogue.query.now) for text in texts):
             yield Fault(Reason.FACT_NOT_TOLD, None, f"the user is not told {shown(fact.said)}")
 
 
@@ -221,6 +221,8 @@ def _stands(said: str, text: str) -> bool:
 
 def _tells(text: str, fact: Told, now: dt.datetime) -> bool:
     """Whether a text tells a fact in words of its own; a count, where it says of what."""
+    if fact.field:
+        return tells(text, fact.value, {"title": fact.field}, now)
     if isinstance(fact.value, int | float) and (noun := _COUNTED.fullmatch(fact.said)):
         what = stem(noun[1].lower())
         return any(
