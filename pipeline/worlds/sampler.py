@@ -55,7 +55,7 @@ from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
 PER_STATE = 2  # rows of different scripts
 DRY = 5  # rows after one another without a task: the world has none of that kind
 MANY = 60  # rows from which on worlds are drawn from in processes side by side
-STATES = 300  # drawn of a world, and
+STATES = 500  # drawn of a world, and
 STATES_A_ROW = 80  # more for each row that a script may give
 
 

@@ -7,14 +7,16 @@ there, and a row against a rule of its entity is drawn again.
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import (
@@ -32,6 +34,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.schemas import WorldError
 
+Rule: TypeAlias = tuple[str, Term]  # as it is written, and whether the row keeps it
 TRIES = 500  # draws of a row until it keeps its rules
 UNLIKELY = 500  # more draws of a row that is partly written, of which nothing need be likely
 STARTS = 8  # draws of a state until no row of it is refused too often
@@ -137,37 +140,47 @@ class _Drawer:
         table, refused = self.tables[name], Counter[str]()
         written = any(field not in entity.references for field in given)
         for turn in range(TRIES + UNLIKELY * written):
+            rules = self.rules[name, turn < TRIES]
             key = given.get(entity.key) or entity.keyed(number)
             row: Row = {entity.key: key}
-            for field, kind in entity.fields.items():
-                if field in given:
-                    row[field] = self._moment(kind, given[field])
-                elif "derived" in kind:
-                    row[field] = None
-                else:
-                    row[field] = self._value(kind, name, field)
-            broken: str | None = "unique"
-            unique = [f for f in entity.unique if row[f] is not None]
-            if not any(other[f] == row[f] for other in table.values() for f in unique):
+            broken = self._draw(name, row, given, rules)
+            if broken is None:
                 self.written[key] = given
-                table[key], table.index = row, {}
-                early, late = self.rules[name, turn < TRIES]
-                broken = self._broken(early, row)
+                table.put(key, row)
+                broken = self._broken(rules.searching, row)
                 if broken is None:
                     self._compute(name, row)
-                    broken = self._broken(late, row)
+                    broken = self._broken(rules.computed, row)
                 if broken is None:
                     return
-                del table[key]
-                table.index = {}
-            refused[str(broken)] += 1
+                table.put(key, None)
+            refused[broken] += 1
         raise Unsatisfied(name, refused.most_common(1)[0][0])
+
+    def _draw(self, name: str, row: Row, given: Row, rules: _Rules) -> str | None:
+        """Draw a row's fields until one breaks a rule, which is returned."""
+        entity = self.machine.entities[name]
+        for field, kind in entity.fields.items():
+            if field in given:
+                row[field] = self._moment(kind, given[field])
+            elif "derived" in kind:
+                row[field] = None
+            else:
+                row[field] = self._value(kind, name, field)
+            if field in rules.by_field and (broken := self._broken(rules.by_field[field], row)):
+                return broken
+            if field in entity.unique and row[field] is not None:
+                others = (other[field] for other in self.tables[name].values())
+                if row[field] in others:
+                    return "unique"
+        return None
 
     def _compute(self, name: str, row: Row) -> None:
         entity = self.machine.entities[name]
         for field, term in entity.derived.items():
             if field not in self.written[row[entity.key]]:
                 row[field] = term(self._about(row))
+                self.tables[name].index.pop(field, None)
 
     def _number(self, name: str, rising: str) -> None:
         """Give the keys of rows that came one after the other, such as orders, in that order."""
@@ -181,7 +194,7 @@ class _Drawer:
                 row[column] = renamed.get(row[column], row[column])
             self.tables[other].index = {}
 
-    def _broken(self, rules: Sequence[tuple[str, Term]], row: Row) -> str | None:
+    def _broken(self, rules: Sequence[Rule], row: Row) -> str | None:
         """The first of these rules that a row does not keep."""
         frame = self._about(row)
         return next((text for text, clause in rules if not clause(frame)), None)
@@ -233,20 +246,36 @@ class _Drawer:
         return _within(kind, self.rng, self.now)
 
 
+@dataclass
+class _Rules:
+    """The rules of an entity by when they can be told: once a field is drawn, the last that they
+    need; once the row is among the others; once what is computed is there."""
+
+    by_field: defaultdict[str, list[Rule]] = dataclasses.field(
+        default_factory=lambda: defaultdict(list)
+    )
+    searching: list[Rule] = dataclasses.field(default_factory=list)
+    computed: list[Rule] = dataclasses.field(default_factory=list)
+
+
 @lru_cache(maxsize=64)
-def _rules_of(machine: Machine) -> dict[tuple[str, bool], tuple[list[Any], list[Any]]]:
-    """The rules of each entity, and what is likely of rows that are drawn and not written: those
-    that say nothing of what is computed, which are tried before anything is, and the others."""
-    rules = {}
-    for name, spec in machine.world["entities"].items():
-        derived = set(machine.entities[name].derived)
-        for drawn in (True, False):
-            parts: tuple[list[tuple[str, Term]], list[tuple[str, Term]]] = ([], [])
-            for text, tree in (*spec["rules"], *(spec["likely"] if drawn else ())):
-                fields = {node[2] for node in nodes(tree) if node[0] == "field"}
-                parts[bool(fields & derived)].append((text, as_term(tree)))
-            rules[name, drawn] = parts
-    return rules
+def _rules_of(machine: Machine) -> dict[tuple[str, bool], _Rules]:
+    """The rules of each entity, with what is likely of rows that are drawn, and without, of rows
+    that are written."""
+    found = {(name, drawn): _Rules() for name in machine.entities for drawn in (True, False)}
+    for (name, drawn), rules in found.items():
+        spec, entity = machine.world["entities"][name], machine.entities[name]
+        for text, tree in (*spec["rules"], *(spec["likely"] if drawn else ())):
+            rule, every = (text, as_term(tree)), list(nodes(tree))
+            fields = {node[2] for node in every if node[0] == "field"}
+            last = [f for f in entity.fields if ["field", ["var", "this"], f] in every][-1:]
+            if fields & set(entity.derived):
+                rules.computed.append(rule)
+            elif last and all(node[0] != "table" for node in every):
+                rules.by_field[last[0]].append(rule)
+            else:
+                rules.searching.append(rule)
+    return found
 
 
 def _within(kind: Kind, rng: random.Random, now: str) -> Any:

@@ -25,7 +25,7 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import reduce
 from itertools import chain, islice
-from typing import Any
+from typing import Any, cast
 
 Json = Any
 Row = dict[str, Any]
@@ -64,13 +64,34 @@ class CallRefused(Exception):
 
 
 class Table(dict[str, Row]):
-    """The rows of an entity by key, never changed once a call ended, and so with an index."""
+    """The rows of an entity by key, never changed once a call ended, and so with an index, which
+    its copies keep."""
 
     __slots__ = ("index",)
 
     def __init__(self, rows: dict[str, Row]) -> None:
         super().__init__(rows)
-        self.index: dict[str, dict[Any, list[Row]]] = {}
+        known = rows.index if isinstance(rows, Table) else {}
+        self.index: dict[str, dict[Any, list[Row]]] = {f: dict(by) for f, by in known.items()}
+
+    def put(self, key: str, row: Row | None) -> None:
+        """Set or delete a row. What is known by a field stays known, unless a row changes it: its
+        place among those with the new value is not."""
+        old = self.get(key)
+        for field, rows in list(self.index.items()):
+            before = _hashable(old.get(field)) if old else None
+            after = _hashable(row.get(field)) if row else None
+            if old is None:
+                rows[after] = [*rows.get(after, ()), cast(Row, row)]
+            elif row is None or before == after:
+                kept = ((row if one is old else one) for one in rows[before])
+                rows[before] = [one for one in kept if one is not None]
+            else:
+                del self.index[field]
+        if row is None:
+            del self[key]
+        else:
+            self[key] = row
 
     def by(self, field: str) -> dict[Any, list[Row]]:
         """The rows by what a field holds."""
@@ -103,7 +124,6 @@ class Frame:
         if entity not in self.copied:
             self.tables[entity] = Table(self.tables[entity])
             self.copied.add(entity)
-        self.tables[entity].index = {}
         return self.tables[entity]
 
     def put(self, entity: str, key: str, row: Row | None) -> None:
@@ -111,11 +131,8 @@ class Frame:
         table = self.writable(entity)
         old = table.get(key)
         self.touched.setdefault((entity, key), old)
-        if row is None:
-            del table[key]
-            return
-        table[key] = row
-        if old is None:
+        table.put(key, row)
+        if row is None or old is None:
             return
         if self.me is old:
             self.me = row
@@ -1101,7 +1118,7 @@ def _create(
         for field, term in kind.derived.items():
             if row[field] is None:
                 row[field] = term(frame)
-                frame.writable(entity)  # for what a search has found by this field until now
+                frame.tables[entity].index.pop(field, None)  # what was known by it until now
         del frame.vars["this"]
         if name:
             frame.vars[name] = row
