@@ -176,7 +176,9 @@ def _broken(machine: Machine, call: TriedCall, result: Soundness) -> Iterator[st
             expected = [row[key] for row in expected]
             shown = [item.get(key) for item in items if isinstance(item, dict)]
         if shown != expected:
-            yield f"{name} does not show what is promised."
+            pairs = isinstance(shown, dict) and isinstance(expected, dict)
+            other = [k for k in expected if shown.get(k) != expected[k]] if pairs else []
+            yield f"{name} does not show what is promised{': ' * bool(other)}{', '.join(other)}."
 
 
 def changes(machine: Machine, before: State, after: State) -> Iterator[list[tuple[str, ...]]]:

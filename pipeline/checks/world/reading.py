@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.world import grammar
 from toolloom.pipeline.checks.world.grammar import Kind, Mistake, NameScope, Tree
-from toolloom.pipeline.checks.world.interpreter import PATTERNS
+from toolloom.pipeline.checks.world.interpreter import BROKEN, INVALID, PATTERNS, TOO_LARGE
 
 Place: TypeAlias = tuple[str | int, ...]
 Errors: TypeAlias = dict[str, dict[str, str]]  # of an operation, by code: `text`, and `fix`
@@ -575,6 +575,8 @@ class _Step:
             raise Mistake(
                 '`else` needs a code and a text: `else: "too_late: It was sent on {sent}."`'
             )
+        if code in (INVALID, BROKEN, TOO_LARGE):
+            raise Mistake(f"`{code}` is what any call may end in: give the error another code.")
         fix = {"fix": str(self.spec["fix"])} if self.spec.get("fix") else {}
         tree = grammar.template(text, self.scope)
         self.errors.setdefault(code, {"text": text} | fix)

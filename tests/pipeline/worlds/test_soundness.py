@@ -57,7 +57,7 @@ def put(raw: Any, place: tuple[Any, ...], value: Any) -> Machine:
         ((*RENEW, "steps", 2, "require"), "true", "does not hold"),
         ((*RENEW, "steps", 3, "set", "renewals"), "renewals + 2", "After renew"),
         ((*RENEW, "steps", 3, "set", "since"), "today", "promised: ('loans', 'since', 'set')"),
-        ((*RENEW, "returns"), "loan[loan_id, since as due]", "does not show what is promised"),
+        ((*RENEW, "returns"), "loan[loan_id, since as due]", "show what is promised: due."),
         # A rule of the rows is no substitute for an error that says what to do.
         (("operations", "pay_fines", "steps", 0, "require"), "true", "lacks a `require`"),
         # A hold may not leave a book, whose rule counts holds, with too many.

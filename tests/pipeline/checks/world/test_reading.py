@@ -54,6 +54,7 @@ RENEW = ("operations", "renew")
         ((*RENEW, "args", "loan_id"), "text", "Nothing is called `loan`"),
         ((*RENEW, "steps", 0, "require"), "loan.renewal < 2", "renewals can stand here"),
         ((*RENEW, "steps", 0, "else"), "No!", "`else` needs a code and a text"),
+        ((*RENEW, "steps", 0, "else"), "too_large: No!", "what any call may end in"),
         ((*RENEW, "steps", 1, "fix"), "pay", "pay_fines, place_holds"),
         ((*RENEW, "steps", 3, "set"), {"renewal": "1"}, "no field `renewal` to set"),
         ((*RENEW, "steps", 3, "set"), {"due": "3"}, "a date is needed"),
