@@ -29,6 +29,7 @@ from toolloom.pipeline.render.html import render, source, words
 from toolloom.pipeline.render.section import Bar, Label, Section, counted, dollars, percent
 from toolloom.pipeline.store.files import replacing
 from toolloom.pipeline.store.version import PARTS, Version
+from toolloom.pipeline.worlds.scripts import script_name
 from toolloom.schemas import JsonObject, StoreError, Usage
 from toolloom.schemas.splits import api_id, need_of, needed
 
@@ -52,6 +53,16 @@ TALLIES = {
     "observations": "How observations came about",
 }
 INSTRUCTIONS = ("instructions",)
+SPEAKERS = ("user", "assistant")
+OPENINGS = 10  # of turns, the most frequent ones
+SHAPES = {
+    "asks back": re.compile(r"\?\s*$"),
+    "a list": re.compile(r"^\s*[-*•] ", re.MULTILINE),
+    "It’s …, That’s …": re.compile(r"^(?:It|That|There)(?:['’]s| is) "),
+    "what was done": re.compile(r"^(?:I|We)['’]ve |^(?:I|We) have |^(?:Done|OK)\b"),
+    "what cannot be": re.compile(r"^(?:No\b|Sorry|I['’]m (?:sorry|afraid)|I can(?:['’]t|not))"),
+}
+"""Forms of replies: the first that fits."""
 LEGEND = (("good", "accepted"), ("bad", "rejected"))
 
 
@@ -91,6 +102,11 @@ class ReadRows:
     levels: Counter[str] = field(default_factory=Counter)  # of instructions
     apis: dict[str, str] = field(default_factory=dict)  # category by id
     called: set[str] = field(default_factory=set)  # ids of APIs
+    voices: dict[tuple[str, str], str] = field(default_factory=dict)  # of a world's scripts
+    openings: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    shapes: Counter[str] = field(default_factory=Counter)  # of replies
+    spoken: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    """Words of the user turns, by voice."""
 
     def add(self, config: str, row: JsonObject) -> None:
         """A row, with its split."""
@@ -104,6 +120,10 @@ class ReadRows:
             # All levels of one request have one hash: they are drawn, or not, together.
             self.samples[INSTRUCTIONS].offer(row["sample"], row)
             self.requests["instructions"].offer(row["id"], {"text": row["instruction"][:LETTERS]})
+        elif config == "worlds":
+            for number, script in enumerate(json.loads(row["record"])["scripts"]):
+                voice = str(script.get("voice", "")).partition(",")[0]
+                self.voices[row["name"], script_name(script, number)] = voice
         else:
             self.apis[row["id"]] = row["category"]
 
@@ -112,24 +132,38 @@ class ReadRows:
         need, messages = dialogue["query"], dialogue["messages"]
         if need["scenario"] != "irrelevance":  # its API is not there to call
             self.called.update(map(api_id, needed(need)))
+        setting = need.get("setting") or {}
+        voice = self.voices.get((setting.get("world", ""), setting.get("script", "")), "")
+        for message in messages:
+            self._add_words(message["role"], message.get("content") or "", voice)
         self.lengths["words of the request"][len(need["text"].split())] += 1
         self.lengths["messages"][len(messages)] += 1
         text = json.dumps([[m.get("content"), m.get("tool_calls")] for m in messages])
         self.lengths["tokens of the dialogue, about"][len(text) // 4] += 1
         is_expanded = EXPANDED in {share["stage"] for share in json.loads(row["provenance"])}
-        script = (need.get("setting") or {}).get("script")
+        script = setting.get("script")
         maker = "rows of templates" if is_expanded else "written by agents"
         if script:
             maker = "of worlds' scripts"
-            self.samples["scripts", need["setting"]["world"], "".join(script)].offer(row["id"], row)
+            self.samples["scripts", setting["world"], "".join(script)].offer(row["id"], row)
         self.requests[maker].offer(row["id"], {"text": need["text"][:LETTERS]})
         kinds = ("templates",) if is_expanded else ("accepted", row["ability"], row["scenario"])
         self.samples[kinds].offer(row["id"], row)
 
+    def _add_words(self, role: str, text: str, voice: str) -> None:
+        if role in SPEAKERS and (said := _WORD.findall(text)):
+            begin = " ".join(text.split()[:2]).lower().rstrip(".,:;!?")
+            self.openings[role][begin] += 1
+            if role == "user":
+                self.spoken[voice or "–"][len(said)] += 1
+            else:
+                shapes = (name for name, form in SHAPES.items() if form.search(text))
+                self.shapes[next(shapes, "anything else")] += 1
+
 
 def read(version: Version, tick: Callable[[int, int], None] = lambda done, of: None) -> ReadRows:
     """Read all rows, one at a time; `tick` is told how many of how many. Raises StoreError."""
-    seen, done, configs = ReadRows(), 0, ("samples", "rejected", "instructions", "apis")
+    seen, done, configs = ReadRows(), 0, ("worlds", "samples", "rejected", "instructions", "apis")
     tables = [version.manifest["configs"].get(config, {}) for config in configs]
     total = sum(int(made.get("rows", 0)) for splits in tables for made in splits.values())
     for config in configs:
@@ -269,6 +303,7 @@ def _chapters(version: Version, seen: ReadRows) -> Iterator[Chapter]:
         yield Chapter("worlds", "Worlds", "", worlds)
     about, diverse = _diversity(seen)
     yield Chapter("diversity", "Diversity", about, diverse)
+    yield Chapter("wording", "Wording", "", [*_wording(seen)])
     dialogues = sum(split["rows"] for split in version.told("splits").values())
     about, cost = _cost(stages, runs, dialogues + seen.levels.total())
     yield Chapter("cost", "What it took", about, cost)
@@ -391,6 +426,23 @@ def _diversity(seen: ReadRows) -> tuple[str, list[Section]]:
     sections.append(Section("APIs that are called, by category", rows=bars, note=note))
     about = f"Accepted dialogues call {called.total():,} of {counted(len(seen.apis), 'API')}."
     return about, sections
+
+
+def _wording(seen: ReadRows) -> Iterator[Section]:
+    """How turns begin, what form replies have, and how long users of each voice speak."""
+    for role, counts in seen.openings.items():
+        known = {f"“{opening} …”": n for opening, n in counts.most_common(OPENINGS)}
+        yield chart(f"How turns of the {role} begin", known, counts.total())
+    if seen.shapes:
+        yield chart("Form of replies", dict(seen.shapes.most_common()), seen.shapes.total())
+    rows = [
+        (voice, counts.total(), quantile(counts, 0.5), quantile(counts, 0.9))
+        for voice, counts in sorted(seen.spoken.items(), key=lambda it: (-it[1].total(), it[0]))
+    ]
+    if rows:
+        head = ("Voice", "Turns", "Half have at most", "9 of 10")
+        more = f"{len(rows) - MOST:,} more voices." if len(rows) > MOST else ""
+        yield Section("Words of a user turn", head, rows[:MOST], note=more)
 
 
 def distinct(texts: Sequence[Sequence[str]], n: int) -> float:

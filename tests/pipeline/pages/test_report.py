@@ -18,6 +18,7 @@ from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.pages.report import (
     MARK,
     Draw,
+    ReadRows,
     page,
     path_of,
     read,
@@ -47,6 +48,22 @@ def test_it_stands_alone(tmp_path: Path) -> None:
     assert re.findall(r'(?:href|src|action|srcset)="([^#"][^"]*)"', text) == ["data:,"]
     assert not re.search(r"url\(|@import|https?://", text)
     assert "default-src &#39;none&#39;" in text
+
+
+def test_it_tells_how_turns_begin_and_what_form_replies_have() -> None:
+    """A question is one wherever it begins; a user of no script has no voice."""
+    seen = ReadRows()
+    for role, text in [
+        ("user", "Could you look?"),
+        ("user", "Could you?"),
+        ("assistant", "It's done. Shall I go on?"),
+        ("assistant", "I've sent it."),
+        ("tool", "{}"),
+    ]:
+        seen._add_words(role, text, "")
+    assert seen.openings["user"] == {"could you": 2} and set(seen.openings) == {"user", "assistant"}
+    assert seen.shapes == {"asks back": 1, "what was done": 1}
+    assert seen.spoken["–"] == {2: 1, 3: 1}
 
 
 @pytest.mark.parametrize(
