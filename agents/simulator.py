@@ -118,8 +118,11 @@ class Simulator:
     async def _follow(self, draft: str, messages: Sequence[Message]) -> str:
         """A user turn that was worded for other replies."""
         told = {"draft": draft, "transcript": transcript(messages), "now": moment(self.query.now)}
-        prompt = render("world_user", told)
-        return await self._ask(prompt, lambda answer: str(answer).strip().strip('"'), self._seed())
+        return await self._ask(
+            render("world_user", told),
+            lambda answer: read_request(answer.strip().strip('"'), [], self.query.now),
+            self._seed(),
+        )
 
     async def _word(self, told: list[tuple[Api, list[Fact]]]) -> str:
         """A later turn of the user."""

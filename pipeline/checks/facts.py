@@ -19,6 +19,7 @@ from toolloom.schemas import JsonObject
 _DENIED = re.compile(
     r"\b(?:no|not|never|none|nothing|nobody|neither|nor|without|off|\w+n't|cannot)\b"
 )
+_NONE = re.compile(r"\b(?:no|none|nothing|nobody|without)\b|(?:\bnot|n't) any")
 _UNPAID = re.compile(
     r"\b(?:no|without|any) (?:\w+ )?(?:charge|fee|cost|fine)s?\b|\bfree of charge\b"
     r"|\bnothing (?:\w+ )?to (?:pay|settle)\b|\bnothing (?:is )?(?:due|owed)\b"
@@ -36,6 +37,7 @@ _MINOR = frozenset(map(stem, ("pence", "cents", "minor")))
 _MONTHS, _YEARS = stem("months"), {"year", "years"}
 _PARTS: dict[float, str] = {50: "half", 100: "(?:fully|all)"}  # percents
 _NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+){1,4}")
+_TITLE = "(?:Dr|Mr|Mrs|Ms|Miss|Prof|Professor)"  # a last word alone may be another row's
 _NEAR = 4  # words between a denial and what it denies
 
 
@@ -54,8 +56,7 @@ def tells(text: str, value: Any, schema: JsonObject, now: dt.datetime) -> bool:
     if isinstance(value, int | float):
         return _number(text, value, schema, now)
     if isinstance(value, str) and _NAME.fullmatch(value):
-        first, *_, last = value.split()
-        return bool(re.search(rf"\b(?:{re.escape(first)}|{re.escape(last)})\b", text))
+        return bool(re.search(rf"\b{_TITLE}\.? {re.escape(value.split()[-1])}\b", text))
     return False
 
 
@@ -75,7 +76,7 @@ def _claims(text: str, schema: JsonObject, value: bool, reach: int = _NEAR) -> b
 def _nothing(text: str, schema: JsonObject) -> bool:
     title, others = about(schema)
     folded, named = fold(text), title & {stem(word.folded) for word in words(text)}
-    if _NONE_LEFT.search(folded) or _claims(text, schema, False):
+    if _NONE_LEFT.search(folded) or (_NONE.search(folded) and _claims(text, schema, False)):
         return True
     paid = (title | others) & _PAID
     return bool(paid and (_UNPAID.search(folded) or (named and _FREE.search(folded))))

@@ -120,11 +120,9 @@ def _told_by(title: str, description: str) -> tuple[frozenset[str], frozenset[in
 
 def about(schema: JsonObject) -> tuple[frozenset[str], frozenset[str]]:
     """The stems of the words that carry meaning in a schema's title, and in its description."""
-    told = [schema.get(name) for name in ("title", "description")]
-    title, others = (
-        _told_by(text if isinstance(text, str) else "", "")[0] - _STOPPED for text in told
-    )
-    return title, others - title
+    texts = [schema.get(name) for name in ("title", "description")]
+    title, others = (_told_by(text if isinstance(text, str) else "", "")[0] for text in texts)
+    return title - _STOPPED or title, others - _STOPPED - title
 
 
 def _number_said(text: str, value: float, schema: JsonObject, today: dt.date) -> bool:

@@ -311,7 +311,13 @@ def check_worlds(recipe: Recipe) -> None:
     given = recipe.regenerate or recipe.extend
     if not recipe.worlds or not recipe.worlds.use or given:
         return
-    worlds = named_worlds(recipe.worlds, scripted=not written_by_model(recipe))
+    modelled = written_by_model(recipe)
+    if recipe.worlds.solution == "played" and not modelled:
+        raise RecipeError(
+            "worlds.solution: `played` needs a capable model, which words tasks and plays them; the "
+            "rows of this recipe are those of scripts. Name a `model`, or leave it out."
+        )
+    worlds = named_worlds(recipe.worlds, scripted=not modelled)
     beside = recipe.apis.domains or recipe.apis.sources
     held_out = [zone(recipe.splits, world.category, world.tool) not in SEEN for world in worlds]
     if all(held_out) and not beside:

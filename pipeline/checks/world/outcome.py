@@ -203,7 +203,8 @@ def _untold(dialogue: Dialogue, setting: Setting) -> Iterator[Fault]:
     texts = [text for _, text, _ in replies(dialogue)]
     plain = fold(" ".join(texts))
     for fact in setting.goal.facts:
-        stands = _stands(fold(fact.said), plain) and not isinstance(fact.value, bool)
+        told = not (fact.field and isinstance(fact.value, bool))  # «true» is no word for it
+        stands = told and _stands(fold(fact.said), plain)
         if not stands and not any(_tells(text, fact, dialogue.query.now) for text in texts):
             yield Fault(Reason.FACT_NOT_TOLD, None, f"the user is not told {shown(fact.said)}")
 

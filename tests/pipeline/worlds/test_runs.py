@@ -17,7 +17,8 @@ from toolloom.llm import FakeServer
 from toolloom.llm.scripted import improvise
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.run import Made, run_recipe
-from toolloom.schemas import Reason, parse_recipe
+from toolloom.pipeline.worlds.library import check_worlds
+from toolloom.schemas import Reason, RecipeError, parse_recipe
 
 
 def rows(made: Made, stage: str, kind: str = "accepted") -> list[dict[str, Any]]:
@@ -118,3 +119,10 @@ def test_a_solved_task_may_be_played_live(does: str, tmp_path: Path) -> None:
         assert verify(made.published.path).good
         longer = {len(accepted[name]) - len(messages) for name, messages in there.items()}
         assert longer == {2 if does == "more" else 0}
+
+
+def test_scripts_are_not_played_live() -> None:
+    """Their words are settled: who asks for live play has to name who plays."""
+    fields = {"name": "dead", "model": "none", "worlds": {"use": ["shop"], "solution": "played"}}
+    with pytest.raises(RecipeError, match="needs a capable model"):
+        check_worlds(parse_recipe(fields, "a recipe"))
