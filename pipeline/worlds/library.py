@@ -314,8 +314,8 @@ def check_worlds(recipe: Recipe) -> None:
     modelled = written_by_model(recipe)
     if recipe.worlds.solution == "played" and not modelled:
         raise RecipeError(
-            "worlds.solution: `played` needs a capable model, which words tasks and plays them; the "
-            "rows of this recipe are those of scripts. Name a `model`, or leave it out."
+            "worlds.solution: `played` needs a capable model, which words tasks and plays them; "
+            "the rows of this recipe are those of scripts. Name a `model`, or leave it out."
         )
     worlds = named_worlds(recipe.worlds, scripted=not modelled)
     beside = recipe.apis.domains or recipe.apis.sources
