@@ -9,7 +9,7 @@ call with them succeeds is tried, not reasoned.
 from __future__ import annotations
 
 import random
-from collections.abc import Set
+from collections.abc import Collection
 from datetime import date
 
 from toolloom.pipeline.checks.world.grammar import Kind
@@ -49,7 +49,7 @@ class ArgumentDrawer:
         state: State,
         now: str,
         rng: random.Random,
-        about: Set[RowKey] | None = None,
+        about: Collection[RowKey] = (),
         loose: bool = False,
     ) -> None:
         self.machine, self.rng, self.now = machine, rng, now
@@ -114,7 +114,7 @@ class ArgumentDrawer:
                 return f"{spec.prefix}0"
             if rng.random() < FOREIGN or not rows:
                 rows = list(table.values())
-        elif self.about is not None and not self.rows:
+        elif self.about and not self.rows:
             rows = [row for row in rows if (entity, row[spec.key]) in self.about]
         if self.rows and rng.random() < RELATED:
             near = self._near(entity)
