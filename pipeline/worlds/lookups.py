@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from toolloom.pipeline.checks import grounding
 from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree
 from toolloom.pipeline.checks.world.interpreter import (
     Frame,
@@ -22,6 +23,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     as_term,
     nodes,
 )
+from toolloom.pipeline.worlds.arguments import RowKey
 
 Path = tuple[str | int, ...]
 FieldOf = tuple[str, str]
@@ -79,6 +81,11 @@ class Lookups:
 
     def kinds(self, name: str) -> dict[str, Kind]:
         return self.machine.operations[name].args
+
+    def keys(self, name: str, args: Row) -> list[RowKey]:
+        """The rows whose keys are among the arguments of an operation."""
+        found = leaves({"type": "object", "fields": self.kinds(name)}, args)
+        return [(kind["entity"], key) for _, kind, key in found if kind["type"] == "ref"]
 
     def agrees(self, name: str) -> bool:
         """Whether a policy wants the user's yes."""
@@ -170,12 +177,6 @@ def leaves(kind: Kind, value: Json, path: Path = ()) -> Iterator[tuple[Path, Kin
         yield path, kind, value
 
 
-def keys_in(args: Row, kinds: dict[str, Kind]) -> list[tuple[Path, str, str]]:
-    """Every key among arguments: where it stands, of which entity, and itself."""
-    found = leaves({"type": "object", "fields": kinds}, args)
-    return [(path, kind["entity"], key) for path, kind, key in found if kind["type"] == "ref"]
-
-
 def keys_shown(kind: Kind, value: Json, above: tuple[str, ...] = ()) -> Iterator[ShownKey]:
     """Every key in a response, those in lists inside lists too; `above`: texts around it."""
     if kind["type"] == "list":
@@ -193,11 +194,7 @@ def keys_shown(kind: Kind, value: Json, above: tuple[str, ...] = ()) -> Iterator
 
 def texts_in(value: Json) -> Iterator[str]:
     """Every text of a value, those in lists and objects too."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from texts_in(inner)
+    return (leaf for leaf in grounding.leaves(value) if isinstance(leaf, str))
 
 
 def _entities(kind: Kind) -> Iterator[str]:

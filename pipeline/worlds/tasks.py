@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import cache
+from typing import Any, TypeAlias, TypeVar
 
 from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind, Tree
 from toolloom.pipeline.checks.world.interpreter import (
@@ -40,7 +40,6 @@ from toolloom.pipeline.worlds.lookups import (
     Lookups,
     Path,
     ShownKey,
-    keys_in,
     keys_shown,
     leaves,
     lookups_of,
@@ -57,7 +56,6 @@ KEPT = 15  # tries of a scenario, for what comes seldom
 SCENARIOS_TRIED = 5
 DRAWS = 16  # of arguments until a call succeeds
 NAMES = 4  # operations that are tried where few calls will do
-SAME = 2  # calls that fail in the same way and are tried
 QUESTIONS = 0.25  # share of first wants that are questions
 LATER_QUESTIONS = 0.5  # share of later ones
 NEAR = 0.6  # share of later changes that are about rows which were spoken of
@@ -78,6 +76,7 @@ FORMS = {
 
 Label: TypeAlias = tuple[tuple[str, Json], ...]  # what is said of a row, by the field it stands in
 Want: TypeAlias = tuple[str, Row]  # an operation and its arguments
+T = TypeVar("T")
 
 
 class NoTask(Exception):
@@ -223,7 +222,7 @@ class Task:
 
     def _unseen(self, before: Sequence[PlayedCall], name: str, args: Row) -> Iterator[str]:
         """What has to be seen before a call is made, or is not made for good reason."""
-        for _, entity, key in keys_in(args, self.lookups.kinds(name)):
+        for entity, key in self.lookups.keys(name, args):
             if not self.knows(before, entity, key):
                 yield f"{name}: nothing shows {key}"
         if missing := self.grounds.get(name, frozenset()) - self.visible(before):
@@ -244,15 +243,13 @@ class Task:
         return frozenset().union(*(shown[made.name] for made in calls if not made.error))
 
     def _tells(self, made: PlayedCall, fact: TaskFact) -> bool:
-        if made.error:
+        if made.error or made.name != fact.operation:
             return False
-        items = [(s.kind, s.item) for s in made.shown if (s.entity, s.key) == fact.row]
-        if fact.row is None and made.name == fact.operation:
-            items = [(self.machine.world["operations"][made.name]["shape"], made.response)]
-        return any(
+        shape = self.machine.world["operations"][made.name]["shape"]
+        there = fact.row is None or fact.row in {(s.entity, s.key) for s in made.shown}
+        return there and any(
             path[-1:] == (fact.field,) and value == fact.value
-            for kind, item in items
-            for path, _, value in leaves(kind, item)
+            for path, _, value in leaves(shape, made.response)
         )
 
     def replayed(self, calls: Iterable[PlayedCall]) -> list[PlayedCall]:
@@ -327,6 +324,11 @@ class Plan(Task):
     def shuffled(self, values: Any) -> list[Any]:
         return self.rng.sample(values, len(values))
 
+    def pick(self, values: Sequence[T]) -> T:
+        if not values:
+            raise NoTask
+        return self.rng.choice(values)
+
     def drawer(self, about: Collection[RowKey] = ()) -> ArgumentDrawer:
         """Draws arguments in the state so far."""
         return ArgumentDrawer(self.machine, self.state, self.now, self.rng, about)
@@ -365,7 +367,7 @@ class Plan(Task):
         """Learn the keys among arguments, and look at what policies want looked at; before a
         refusal only what tells that the policy which `says` so does not allow the call."""
         own = self.lookups.own
-        for entity, key in sorted(keys_of(self, name, args), key=lambda row: row[0] not in own):
+        for entity, key in sorted(self.lookups.keys(name, args), key=lambda row: row[0] not in own):
             self.learn(entity, key, (name, args))
         for policy in () if says else self.lookups.policies[name]:
             reads = self.shuffled(policy.get("first", ()))
@@ -388,7 +390,7 @@ class Plan(Task):
             return True
         return any(
             read in self.lookups.ways[entity] and self.tries(self.find, read, entity, key, want)
-            for entity, key in keys_of(self, *want)
+            for entity, key in self.lookups.keys(*want)
         )
 
     def _borrowed(self, argument: str, kind: Kind, want: Want) -> Json:
@@ -437,7 +439,7 @@ class Plan(Task):
             if args[argument] in (None, key):  # which would be known already
                 raise NoTask
         args = self._narrowed(way, args, entity, key)
-        for _, other, inner in keys_in(args, kinds):
+        for other, inner in self.lookups.keys(way, args):
             self.learn(other, inner, want, depth + 1)
         if not self._name(entity, key, self.run(way, args)):
             raise NoTask
@@ -451,21 +453,21 @@ class Plan(Task):
         whole, kinds = keys(args), self.lookups.kinds(way)
         if key in whole and (entity in self.lookups.own or len(whole) <= FEW):
             return args
-        row, showing = self.state["tables"][entity][key], list[tuple[bool, Row]]()
+        row, trials = self.state["tables"][entity][key], list[tuple[bool, str, Json]]()
         for argument, kind in kinds.items():
             if argument in args or not kind.get("optional"):
                 continue
-            values = [row[argument]] if row.get(argument) else []
             if kind["type"] == "text":
                 names = [str(value).split()[:WORDS] for _, value in self._label(entity, key)]
-                values = [" ".join(name) for name in names] + [max(name, key=len) for name in names]
-            for value in dict.fromkeys(values):
-                there = keys({**args, argument: value})
-                if key in there and there != whole:
-                    showing.append((kind["type"] == "text", {**args, argument: value}))
-        if showing:
-            best = max(text for text, _ in showing)
-            return self.rng.choice([given for text, given in showing if text == best])
+                texts = {" ".join(name) for name in names} | {max(name, key=len) for name in names}
+                trials += [(False, argument, text) for text in sorted(texts)]
+            elif row.get(argument):
+                trials.append((True, argument, row[argument]))
+        for _, argument, value in sorted(self.shuffled(trials), key=lambda trial: trial[0]):
+            given = {**args, argument: value}
+            there = keys(given)
+            if key in there and there != whole:
+                return given
         if key not in whole:
             raise NoTask
         return args
@@ -475,15 +477,6 @@ class Plan(Task):
     def _label(self, entity: str, key: str) -> list[tuple[str, Json]]:
         frame = self.machine.frame(self.state, {}, self.now)
         return self.lookups.label(entity, self.state["tables"][entity][key], frame)
-
-    def say(self, entity: str, key: str) -> None:
-        """Name a row that nobody has to look up."""
-        if key == self.state["me"] or (entity, key) in self.rows:
-            return
-        label = tuple(self._label(entity, key))
-        if not label:
-            raise NoTask
-        self.rows[entity, key] = NamedRow(label, self.turn)
 
     def _name(self, entity: str, key: str, made: PlayedCall) -> bool:
         """Whether a call shows which row is meant by what the user says of it: its name, without
@@ -500,10 +493,6 @@ class Plan(Task):
         return False
 
 
-def keys_of(plan: Plan, name: str, args: Row) -> list[RowKey]:
-    return [(entity, key) for _, entity, key in keys_in(args, plan.lookups.kinds(name))]
-
-
 def is_moment(value: str) -> bool:
     return any(pattern.fullmatch(value) for pattern in PATTERNS.values())
 
@@ -516,15 +505,13 @@ def wish(plan: Plan, name: str = "", about: Collection[RowKey] = ()) -> Want:
     for a row that came in the meantime; `about`: rows of which it has to name one."""
     asked = {name for turn in plan.turns for name in turn.operations}
     names = [name for name in plan.lookups.writes if name not in asked]
-    if not names:
-        raise NoTask
-    name, drawer = name if name in names else plan.rng.choice(names), plan.drawer(about)
+    name, drawer = name if name in names else plan.pick(names), plan.drawer(about)
     old = plan.start["tables"]
     for _ in range(DRAWS):
         args = drawer.draw(name)
         if args is None or not plan.works(name, args):
             continue
-        if all(key in old[entity] for entity, key in keys_of(plan, name, args)):
+        if all(key in old[entity] for entity, key in plan.lookups.keys(name, args)):
             return name, args
     raise NoTask
 
@@ -551,30 +538,24 @@ def question(plan: Plan) -> None:
     name, of what only its key gives, or of oneself."""
     turn, asked = plan.turns[-1], {name for turn in plan.turns for name in turn.operations}
     names = [name for name in plan.lookups.reads if name not in asked]
-    if not names:
-        raise NoTask
-    name = plan.rng.choice(names)
+    name = plan.pick(names)
     turn.operations.append(name)
     kinds, drawn = plan.lookups.kinds(name), plan.drawer().draw(name) or {}
     args = {argument: drawn.get(argument) for argument, k in kinds.items() if not k.get("optional")}
     if None in args.values():
         raise NoTask
     plan.prepare(name, args)
-    row, entity = None, plan.lookups.listed.get(name, "")
+    made, row = plan.look(name, args), None
+    kind, item = plan.machine.world["operations"][name]["shape"], made.response
+    entity = plan.lookups.listed.get(name, "")
     if plan.lookups.labels.get(entity):
-        keys = [s.key for s in plan.look(name, args).shown if s.entity == entity]
-        keys = [key for key in keys if (entity, key) not in plan.rows]
-        if not keys:
-            raise NoTask
-        row = (entity, plan.rng.choice(keys))
+        rows = [(s.entity, s.key) for s in made.shown if s.entity == entity]
+        row = plan.pick([each for each in rows if each not in plan.rows])
         plan.find(name, *row, (name, args))
         made = next(call for call in reversed(plan.calls) if plan.knows([call], *row))
         kind, item = next((s.kind, s.item) for s in made.shown if (s.entity, s.key) == row)
-    else:
-        made = plan.run(name, args)
-        if made.error or not made.response:
-            raise NoTask
-        kind, item = plan.machine.world["operations"][name]["shape"], made.response
+    elif not made.error:
+        plan.run(name, args)
     words = [str(value).lower() for named in plan.rows.values() for _, value in named.label]
     words += [str(value).lower() for value in made.arguments.values()]
     told = [
@@ -595,11 +576,11 @@ def question(plan: Plan) -> None:
 def parallel(plan: Plan) -> None:
     """The same for two rows at once; no row is in both."""
     name, args = ask(plan)
-    keys, drawer = set(keys_of(plan, name, args)), plan.drawer()
+    keys, drawer = set(plan.lookups.keys(name, args)), plan.drawer()
     after = plan.look(name, args).after
     for _ in range(DRAWS if keys else 0):
         other = drawer.draw(name)
-        if other is None or keys & set(keys_of(plan, name, other)):
+        if other is None or keys & set(plan.lookups.keys(name, other)):
             continue
         if plan.works(name, other) and plan.works(name, other, after):
             plan.prepare(name, other)
@@ -649,20 +630,15 @@ def clarification(plan: Plan) -> None:
         if not kind.get("optional") and kind["type"] not in ("ref", "list", "text")
         if argument not in seen and not str(args[argument]).startswith(said)
     ]
-    if not open_ones:
-        raise NoTask
+    argument = plan.pick(open_ones)
     plan.begin("answer", name)
-    plan.withheld[name, (plan.rng.choice(open_ones),)] = plan.turn
+    plan.withheld[name, (argument,)] = plan.turn
     plan.act(name, args)
 
 
 def irrelevance(plan: Plan) -> None:
     """What is wanted cannot be done with the operations that are there."""
-    turn, (name, args) = plan.begin("ask"), wish(plan, plan.wanted)
-    for entity, key in keys_of(plan, name, args):
-        plan.say(entity, key)
-    turn.operations.append(name)
-    plan.avoided = Avoided(name, args, "missing")
+    plan.avoided = Avoided(*ask(plan), "missing")
 
 
 def refusal(plan: Plan) -> None:
@@ -683,9 +659,7 @@ def refusal(plan: Plan) -> None:
 def confirmation(plan: Plan) -> None:
     """A policy wants consent: it is given, or it is not."""
     agreeing = [name for name in plan.lookups.writes if plan.lookups.agrees(name)]
-    if not agreeing:
-        raise NoTask
-    want = ask(plan, plan.wanted if plan.wanted in agreeing else plan.rng.choice(agreeing))
+    want = ask(plan, plan.wanted if plan.wanted in agreeing else plan.pick(agreeing))
     if plan.rng.random() < YES:
         plan.act(*want)
     else:
@@ -698,14 +672,10 @@ def error_recovery(plan: Plan) -> None:
     turn, drawer = plan.begin("ask"), plan.drawer()
     for name in plan.shuffled(plan.lookups.writes)[:NAMES]:
         known = plan.machine.world["operations"][name]["errors"]
-        tried = Counter[str]()
         for _ in range(DRAWS):
             args = drawer.draw(name)
             error = plan.look(name, args).error if args else None
-            if error not in known or tried[error] == SAME:
-                continue
-            tried[error] += 1
-            if plan.tries(recover, plan, name, args, error, drawer):
+            if error in known and plan.tries(recover, plan, name, args, error, drawer):
                 turn.operations.append(name)
                 return
     raise NoTask
@@ -713,7 +683,7 @@ def error_recovery(plan: Plan) -> None:
 
 def recover(plan: Plan, name: str, args: Row, error: str, drawer: ArgumentDrawer) -> None:
     """Make a call that fails for what nothing had shown, and then one that works."""
-    hidden = causes(plan, name, error)
+    hidden = causes(plan.lookups, name, error)
     if not hidden or plan.lookups.forbidden(plan.state, plan.now, name, args):
         raise NoTask
     plan.prepare(name, args)
@@ -742,10 +712,11 @@ def ways_out(plan: Plan, name: str, args: Row, drawer: ArgumentDrawer) -> Iterat
         yield from ({**args, argument: other} for other in others if other not in (None, value))
 
 
-def causes(plan: Plan, name: str, code: str) -> set[FieldOf]:
+@cache
+def causes(lookups: Lookups, name: str, code: str) -> set[FieldOf]:
     """On what an error depends that no look at what is nobody's own shows; on nothing if it says
     that all is already as it is wanted."""
-    steps = plan.machine.world["operations"][name]["steps"]
+    steps = lookups.machine.world["operations"][name]["steps"]
     lets = {node[1]: node[2] for node in nodes(steps) if node[0] == "let"}
     clauses: list[Tree] = [n[1] for n in nodes(steps) if n[0] == "require" and n[2] == code]
     clauses += [n[2] for n in nodes(steps) if n[0] == "find" and n[3] == code]
@@ -754,8 +725,8 @@ def causes(plan: Plan, name: str, code: str) -> set[FieldOf]:
         if clause[0] == "!=" or (none and not any(n[0] in BOUNDS for n in nodes(clause))):
             return set()
     clauses += [tree for let, tree in lets.items() if any(names_one(c, let) for c in clauses)]
-    public = {place for place in plan.lookups.readable if place[0] not in plan.lookups.own}
-    return plan.lookups.places(name, clauses) - public
+    public = {place for place in lookups.readable if place[0] not in lookups.own}
+    return lookups.places(name, clauses) - public
 
 
 SCENARIOS: dict[str, tuple[int, Callable[[Plan], None]]] = {
@@ -789,9 +760,10 @@ def tasks(
     Several share a start state, and no two of these are about the same. Each change has its turn to
     be the one that is wanted first, so that none is left out because few states allow it.
     """
-    changes, size = lookups_of(machine).writes, size or TaskSize()
+    lookups, size = lookups_of(machine), size or TaskSize()
+    changes = lookups.writes
     for number in range(count):
-        rng, found = rng_for(seed, "task", number), None
+        rng = rng_for(seed, "task", number)
         if number % PER_STATE == 0:
             shared, told = _start(machine, rng_for(seed, "task state", number)), set[str]()
         wanted = changes[number // 2 % len(changes)] if changes and number % 2 == 0 else ""
@@ -801,14 +773,20 @@ def tasks(
                 start, now = _start(machine, rng)
             if attempt % KEPT == 0:
                 scenario = _scenario(rng, size, among)
-            wanted = wanted if scenario in WISHES and attempt < KEPT else ""
-            found = draw_task(machine, start, now, rng, scenario, wanted, size)
-            said = repr([turn.said for turn in found.turns]) if found else ""
-            if found and said not in told and (not among or found.scenario in among):
+            first = wanted if scenario in WISHES and attempt < KEPT else ""
+            plan = Plan(lookups, start, now, scenario, rng=rng, size=size, wanted=first)
+            try:
+                SCENARIOS[scenario][1](plan)
+                finish(plan)
+            except NoTask:
+                continue
+            said = repr([turn.said for turn in plan.turns])
+            if said not in told and (not among or plan.scenario in among):
                 told.add(said)
+                yield plan
                 break
-            found = None
-        yield found
+        else:
+            yield None
 
 
 def _scenario(rng: random.Random, size: TaskSize, among: Collection[str]) -> str:
@@ -820,35 +798,15 @@ def _scenario(rng: random.Random, size: TaskSize, among: Collection[str]) -> str
     return rng.choices(list(weights), list(weights.values()))[0]
 
 
-def _start(machine: Machine, rng: random.Random) -> tuple[State, str]:
+def _start(machine: Machine, rng: random.Random, tries: int = STATES) -> tuple[State, str]:
     """A state and its moment. Some moments a world's rules may leave without a state."""
-    for number in range(STATES):
-        now = draw_now(rng)
-        try:
-            return draw_state(machine, rng, now), now
-        except Unsatisfied:
-            if number == STATES - 1:
-                raise
-    raise AssertionError("not reached")
-
-
-def draw_task(
-    machine: Machine,
-    start: State,
-    now: str,
-    rng: random.Random,
-    scenario: str,
-    wanted: str,
-    size: TaskSize,
-) -> Task | None:
-    """A task of a scenario, about a change if one is wanted; None if that came to nothing."""
-    plan = Plan(lookups_of(machine), start, now, scenario, rng=rng, size=size, wanted=wanted)
+    now = draw_now(rng)
     try:
-        SCENARIOS[scenario][1](plan)
-        finish(plan)
-    except NoTask:
-        return None
-    return plan
+        return draw_state(machine, rng, now), now
+    except Unsatisfied:
+        if tries == 1:
+            raise
+        return _start(machine, rng, tries - 1)
 
 
 def finish(plan: Plan) -> None:
@@ -862,9 +820,8 @@ def finish(plan: Plan) -> None:
     if sum(call.acts for call in plan.calls) < acts:
         raise NoTask  # one of several wants came to nothing
     wants = [number for number, turn in enumerate(plan.turns) if turn.form == "ask"]
-    spans = zip(wants, [*wants[1:], len(plan.turns)], strict=True)
-    called = all(any(first <= c.turn < after for c in plan.calls) for first, after in spans)
-    if not called and not (plan.avoided and len(plan.turns) == 1):
+    met = {max(number for number in wants if number <= call.turn) for call in plan.calls}
+    if len(met) < len(wants) and not (plan.avoided and len(plan.turns) == 1):
         raise NoTask  # earlier results answer all that a turn asks for
     if plan.scenario == "single" and len(plan.calls) > 1:
         plan.scenario = "sequential"
