@@ -163,14 +163,6 @@ class PlayedCall:
         return self.after is not self.before or self.error is not None
 
 
-def played(
-    machine: Machine, state: State, now: str, name: str, args: Row, turn: int, agreed: bool = False
-) -> PlayedCall:
-    after, response, error = machine.apply(state, name, args, now)
-    shown = () if error else keys_shown(machine.world["operations"][name]["shape"], response)
-    return PlayedCall(name, args, turn, agreed, response, error, state, after, tuple(shown))
-
-
 @dataclass
 class Task:
     """A start state, what each user turn wants and says, the calls that solve it, and what these
@@ -198,6 +190,23 @@ class Task:
     def missing(self) -> str:
         """The operation that the assistant has not."""
         return self.avoided.name if self.avoided and self.avoided.why == "missing" else ""
+
+    def played(
+        self, state: State, name: str, args: Row, turn: int, agreed: bool = False
+    ) -> PlayedCall:
+        """What comes of a call in a state."""
+        after, response, error = self.machine.apply(state, name, args, self.now)
+        shape = self.machine.world["operations"][name]["shape"]
+        shown = () if error else tuple(keys_shown(shape, response))
+        return PlayedCall(name, args, turn, agreed, response, error, state, after, shown)
+
+    def replayed(self, calls: Iterable[PlayedCall]) -> list[PlayedCall]:
+        """The same calls, made again from the start."""
+        made, state = list[PlayedCall](), self.start
+        for call in calls:
+            made.append(self.played(state, call.name, call.arguments, call.turn, call.agreed))
+            state = made[-1].after
+        return made
 
     # --- whether calls solve it
 
@@ -251,16 +260,6 @@ class Task:
             path[-1:] == (fact.field,) and value == fact.value
             for path, _, value in leaves(shape, made.response)
         )
-
-    def replayed(self, calls: Iterable[PlayedCall]) -> list[PlayedCall]:
-        """The same calls, made again from the start."""
-        made, state = list[PlayedCall](), self.start
-        for c in calls:
-            made.append(
-                played(self.machine, state, self.now, c.name, c.arguments, c.turn, c.agreed)
-            )
-            state = made[-1].after
-        return made
 
     def solves(self, calls: Sequence[PlayedCall]) -> bool:
         return next(self.shortfalls(calls), None) is None
@@ -335,7 +334,7 @@ class Plan(Task):
 
     def look(self, name: str, args: Row) -> PlayedCall:
         """What a call would come to, which is not made yet."""
-        return played(self.machine, self.state, self.now, name, args, self.turn)
+        return self.played(self.state, name, args, self.turn)
 
     def works(self, name: str, args: Row, state: State | None = None) -> bool:
         """Whether a call succeeds, changes something and breaks no policy: now, or in a state."""
@@ -350,7 +349,7 @@ class Plan(Task):
         for made in self.calls:
             if (made.name, made.arguments) == (name, args) and made.after is self.state:
                 return made
-        made = played(self.machine, self.state, self.now, name, args, self.turn, agreed)
+        made = self.played(self.state, name, args, self.turn, agreed)
         self.calls.append(made)
         self.state = made.after
         return made
@@ -485,16 +484,13 @@ class Plan(Task):
             return self.knows([made], entity, key)
         values = {v for s in made.shown if (s.entity, s.key) == (entity, key) for v in s.values}
         name = [part for part in self._label(entity, key) if part[1] in values]
-        timeless = [part for part in name if not is_moment(part[1])]
+        moments = PATTERNS.values()
+        timeless = [part for part in name if not any(m.fullmatch(part[1]) for m in moments)]
         for label in (tuple(timeless), tuple(name)):
             if label and keys_called(made, entity, label) == {key}:
                 self.rows[entity, key] = NamedRow(label, self.turn)
                 return True
         return False
-
-
-def is_moment(value: str) -> bool:
-    return any(pattern.fullmatch(value) for pattern in PATTERNS.values())
 
 
 # --- scenarios -------------------------------------------------------------------------------
@@ -537,8 +533,7 @@ def question(plan: Plan) -> None:
     """Something that a read tells and nobody has asked: a field or two of a row that people can
     name, of what only its key gives, or of oneself."""
     turn, asked = plan.turns[-1], {name for turn in plan.turns for name in turn.operations}
-    names = [name for name in plan.lookups.reads if name not in asked]
-    name = plan.pick(names)
+    name = plan.pick([name for name in plan.lookups.reads if name not in asked])
     turn.operations.append(name)
     kinds, drawn = plan.lookups.kinds(name), plan.drawer().draw(name) or {}
     args = {argument: drawn.get(argument) for argument, k in kinds.items() if not k.get("optional")}
@@ -546,6 +541,8 @@ def question(plan: Plan) -> None:
         raise NoTask
     plan.prepare(name, args)
     made, row = plan.look(name, args), None
+    if made.error:
+        raise NoTask
     kind, item = plan.machine.world["operations"][name]["shape"], made.response
     entity = plan.lookups.listed.get(name, "")
     if plan.lookups.labels.get(entity):
@@ -554,7 +551,7 @@ def question(plan: Plan) -> None:
         plan.find(name, *row, (name, args))
         made = next(call for call in reversed(plan.calls) if plan.knows([call], *row))
         kind, item = next((s.kind, s.item) for s in made.shown if (s.entity, s.key) == row)
-    elif not made.error:
+    else:
         plan.run(name, args)
     words = [str(value).lower() for named in plan.rows.values() for _, value in named.label]
     words += [str(value).lower() for value in made.arguments.values()]
@@ -630,9 +627,9 @@ def clarification(plan: Plan) -> None:
         if not kind.get("optional") and kind["type"] not in ("ref", "list", "text")
         if argument not in seen and not str(args[argument]).startswith(said)
     ]
-    argument = plan.pick(open_ones)
+    withheld = plan.pick(open_ones)
     plan.begin("answer", name)
-    plan.withheld[name, (argument,)] = plan.turn
+    plan.withheld[name, (withheld,)] = plan.turn
     plan.act(name, args)
 
 
