@@ -144,14 +144,14 @@ class Lookups:
         return frozenset(found)
 
     def _label(self, entity: str) -> list[tuple[str, Term]]:
-        """The values of which a person makes a row's name, without their own name."""
+        """The values of which a person makes a row's name, without its key and their own name."""
         called = self.machine.world["entities"][entity].get("called")
         parts = called[1:] if called and called[0] == "text" else [called] if called else []
         actor = self.machine.actor
         return [
             (_path_of(part), as_term(part))
             for part in parts
-            if part[0] != "value"
+            if part[0] != "value" and part[-1] != self.machine.entities[entity].key
             if entity == actor or not any(n[0] == "hop" and n[2] == actor for n in nodes(part))
         ]
 

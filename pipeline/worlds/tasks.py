@@ -479,14 +479,24 @@ class Plan(Task):
 
     def _name(self, entity: str, key: str, made: PlayedCall) -> bool:
         """Whether a call shows which row is meant by what the user says of it: its name, without
-        days and times if that will do."""
+        days and times if that will do, or a name of something that it alone has."""
         if (entity, key) in self.rows:
             return self.knows([made], entity, key)
-        values = {v for s in made.shown if (s.entity, s.key) == (entity, key) for v in s.values}
-        name = [part for part in self._label(entity, key) if part[1] in values]
+        shown = [s for s in made.shown if (s.entity, s.key) == (entity, key)]
+        name = [
+            (field, value)
+            for field, value in self._label(entity, key)
+            if any(value in s.values for s in shown)
+        ]
         moments = PATTERNS.values()
         timeless = [part for part in name if not any(m.fullmatch(part[1]) for m in moments)]
-        for label in (tuple(timeless), tuple(name)):
+        holds = [
+            [(".".join(part for part in path if isinstance(part, str)), value)]
+            for s in shown
+            for path, kind, value in leaves(s.kind, s.item)
+            if kind.get("label")
+        ]
+        for label in map(tuple, (timeless, name, *holds)):
             if label and keys_called(made, entity, label) == {key}:
                 self.rows[entity, key] = NamedRow(label, self.turn)
                 return True
