@@ -103,7 +103,7 @@ def show(
         raise typer.Exit(FOUND)
     say(described(machine, one.start, one.now))
     say(f"{one.scenario}\n{as_text(play_of(one))}")
-    for change in one.goal.changes:
+    for change in one.changes:
         say(f"  = {' '.join(map(str, change))}")
 
 

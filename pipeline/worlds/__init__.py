@@ -4,10 +4,9 @@ A world's language and interpreter are below, in `checks/world`: what judges a d
 it. Here is what draws: `states.py` start states under the fields' ranges and rules; `arguments.py`
 arguments of operations; `soundness.py` random walks that hold every operation to its promises, and
 the share of planted faults that they find; `scripts.py` whole dialogues that a state makes true;
-`tasks.py` what somebody might want with the calls that solve it: `scenarios.py` says what,
-`lookups.py` and `plans.py` find the way, `solutions.py` says what is needed. `library.py` finds and
-reads the worlds of a run, `sampler.py` draws its dialogues, which are played as any others;
-`authoring.py` has a model write a world.
+`tasks.py` what somebody might want with the calls that solve it, from what the operations show and
+need (`lookups.py`). `library.py` finds and reads the worlds of a run, `sampler.py` draws its
+dialogues, which are played as any others; `authoring.py` has a model write a world.
 
 May touch: disk, through store; chance, through sampling; checks, render, schemas.
 Begin with `states.py`, then `soundness.py`.

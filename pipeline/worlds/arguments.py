@@ -9,9 +9,10 @@ call with them succeeds is tried, not reasoned.
 from __future__ import annotations
 
 import random
-from collections.abc import Set
+from collections.abc import Collection
 from datetime import date
 
+from toolloom.pipeline.checks.grounding import leaves
 from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import (
     PATTERNS,
@@ -34,7 +35,6 @@ SMALL = (1, 1, 1, 1, 2, 2, 2, 3, 4)
 ROUND = (5, 10, 15, 20, 30, 45, 60, 90, 120)
 SOON = (1, 10)  # days ahead, of a moment that nothing bounds
 CLOCKS = [f"{hour:02}:{minute}" for hour in range(9, 17) for minute in ("00", "30")]
-EARLY_LATE = ["07:30", "08:00", "08:30", "17:30", "18:00"]
 STRANGE, FOREIGN = 0.03, 0.1  # shares of loose keys: of no row, of anybody's
 BESIDE = 0.7  # share of loose values that stand in the state, or lie beside one that does
 
@@ -49,7 +49,7 @@ class ArgumentDrawer:
         state: State,
         now: str,
         rng: random.Random,
-        about: Set[RowKey] | None = None,
+        about: Collection[RowKey] = (),
         loose: bool = False,
     ) -> None:
         self.machine, self.rng, self.now = machine, rng, now
@@ -57,7 +57,7 @@ class ArgumentDrawer:
         self.frame = machine.frame(state, {}, now)
         self.rows: list[tuple[str, Row]] = []  # rows that arguments before referred to
         self.size = rng.choice(ITEMS)
-        self.beyond = False  # whether amounts and moments may be unusual ones
+        self.beyond = False  # whether amounts may be unusual ones
 
     def draw(self, name: str, beyond: bool = False) -> Row | None:
         """Arguments of an operation; None if a value of one cannot be said."""
@@ -114,7 +114,7 @@ class ArgumentDrawer:
                 return f"{spec.prefix}0"
             if rng.random() < FOREIGN or not rows:
                 rows = list(table.values())
-        elif self.about is not None and not self.rows:
+        elif self.about and not self.rows:
             rows = [row for row in rows if (entity, row[spec.key]) in self.about]
         if self.rows and rng.random() < RELATED:
             near = self._near(entity)
@@ -150,33 +150,27 @@ class ArgumentDrawer:
     # --- as people mean them
 
     def _amount(self, kind: Kind) -> Json:
+        """One that stands in a row which is named, or a small or round one."""
         low, high, step = kind.get("low", 1), kind.get("high", 20), kind.get("by", 1)
         if kind["type"] == "number" and self.rng.random() < AS_SHOWN:
-            rows = [row for _, row in self.rows] or ([self.frame.me] if self.frame.me else [])
-            values = [value for row in rows for value in row.values()]
+            values = [value for _, row in self.rows for value in row.values()]
             amounts = [v for v in values if _form(v) in ("integer", "number") and low <= v <= high]
             if amounts:
                 return self.rng.choice(amounts)
-        small = range(1, int(high) + 1) if self.beyond else SMALL
-        usual = ROUND if high > 30 or step > 1 else small
-        fitting = [n for n in usual if low <= n <= high and not n % step]
-        if step > 1 and fitting:
-            return min(self.rng.choice(fitting), self.rng.choice(fitting))
-        return self.rng.choice(fitting) if fitting else low
+        usual = range(1, int(high) + 1) if self.beyond else SMALL
+        usual = ROUND if high > 30 or step > 1 else usual
+        return self.rng.choice([n for n in usual if low <= n <= high and not n % step] or [low])
 
     def _moment(self, kind: Kind) -> str:
-        draw = kind.get("draw") or {}
+        """On a workday ahead, at a full or half hour."""
+        clock, draw = self.rng.choice(CLOCKS), kind.get("draw") or {}
         if kind["type"] == "time":
-            return self.rng.choice(CLOCKS)
+            return clock
         low, high = max(0, draw.get("low", SOON[0])), min(draw.get("high", SOON[1]), SOON[1])
-        day = ""
-        for _ in range(8):
-            day = str(shifted(self.now[:10], self.rng.randint(low, max(low, high)), "days"))
-            if date.fromisoformat(day).weekday() < 5:
-                break
-        if kind["type"] == "date":
-            return day
-        return f"{day}T{self.rng.choice(EARLY_LATE if self.beyond else CLOCKS)}"
+        days = [str(shifted(self.now[:10], n, "days")) for n in range(low, max(low, high) + 1)]
+        workdays = [day for day in days if date.fromisoformat(day).weekday() < 5]
+        day = self.rng.choice(workdays or days)
+        return day if kind["type"] == "date" else f"{day}T{clock}"
 
     def _texts(self, name: str) -> Row:
         """Texts of a new row, from one of those that the world writes out and the state has not."""
@@ -186,25 +180,22 @@ class ArgumentDrawer:
             return texts
         steps = nodes(self.machine.world["operations"][name]["steps"])
         for _, entity, _, fields, _ in (n for n in steps if n[0] in ("create", "update")):
-            spoken = {
+            taken = {
                 field: tree[1]
                 for field, tree in fields.items()
                 if tree[0] == "arg" and kinds[tree[1]]["type"] == "text"
             }
-            written = [
-                row
-                for row in self.machine.world["entities"][entity]["data"]
-                if spoken and all(isinstance(row.get(field), str) for field in spoken)
-            ]
-            constants = {f: tree[1] for f, tree in fields.items() if tree[0] == "value"}
-            alike = [r for r in written if all(r.get(f, v) == v for f, v in constants.items())]
-            written = alike or written  # a draft is not worded as what came in
-            there = self.frame.tables[entity].values()
-            main = next(iter(spoken), "")
-            fresh = [row for row in written if all(row[main] != other[main] for other in there)]
-            if written:
-                row = self.rng.choice(written if constants and len(fresh) < 3 else fresh or written)
-                texts |= {argument: row[field] for field, argument in spoken.items()}
+            constants = {field: tree[1] for field, tree in fields.items() if tree[0] == "value"}
+            data = self.machine.world["entities"][entity]["data"]
+            rows = [row for row in data if all(isinstance(row.get(field), str) for field in taken)]
+            if not taken or not rows:
+                continue
+            # A draft is not worded as what came in.
+            rows = [r for r in rows if all(r.get(f, v) == v for f, v in constants.items())] or rows
+            there = {row[next(iter(taken))] for row in self.frame.tables[entity].values()}
+            fresh = [row for row in rows if row[next(iter(taken))] not in there]
+            row = self.rng.choice(rows if constants and len(fresh) < 3 else fresh or rows)
+            texts |= {argument: row[field] for field, argument in taken.items()}
         return texts
 
     # --- as random calls send them
@@ -259,10 +250,5 @@ def _form(value: Json) -> str:
 
 def _repeats(items: list[Json]) -> bool:
     """Whether a list names one row twice."""
-    keys = [
-        value
-        for item in items
-        for value in (item.values() if isinstance(item, dict) else [item])
-        if isinstance(value, str)
-    ]
+    keys = [leaf for leaf in leaves(items) if isinstance(leaf, str)]
     return len(set(keys)) < len(keys)

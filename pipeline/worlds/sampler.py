@@ -22,7 +22,6 @@ from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.groups import Group
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.library import briefing, scripts_of, written_by_model
-from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
 from toolloom.pipeline.worlds.scripts import (
     MadeCall,
     Play,
@@ -32,7 +31,7 @@ from toolloom.pipeline.worlds.scripts import (
     script_name,
 )
 from toolloom.pipeline.worlds.states import draw_now, draw_state
-from toolloom.pipeline.worlds.tasks import Task, play_of, tasks
+from toolloom.pipeline.worlds.tasks import TaskSize, play_of, tasks
 from toolloom.schemas import (
     Ability,
     Api,
@@ -306,16 +305,12 @@ def _draw_tasks(
     rows = plan.rows or recipe.queries.count
     counts = shares({str(number): 1.0 for number in range(len(worlds))}, rows)
     anew, size = recipe.regenerate, TaskSize(plan.calls, plan.turns)
-    # A sequential task is a single want that takes more than one call.
-    among = {"single" if s == "sequential" else s.value for s in plan.scenarios} or set(SCENARIOS)
-
-    def fits(task: Task) -> bool:
-        return not plan.scenarios or task.scenario in plan.scenarios
+    among = [scenario.value for scenario in plan.scenarios]
 
     for world, count in zip(worlds, counts.values(), strict=True):
         sampler, dry = Sampler(recipe, world, known), 0
         seed = [recipe.seed, "worlds", world.name]
-        for number, task in enumerate(tasks(sampler.machine, seed, count, size, among, fits)):
+        for number, task in enumerate(tasks(sampler.machine, seed, count, size, among)):
             dry = 0 if task else dry + 1
             if dry == DRY:
                 break

@@ -14,12 +14,18 @@ from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.worlds.library import load_world
-from toolloom.pipeline.worlds.lookups import keys_in, leaves, lookups_of, texts_in
-from toolloom.pipeline.worlds.plans import MOST_CALLS, MOST_TURNS
-from toolloom.pipeline.worlds.scenarios import SCENARIOS, TaskSize
+from toolloom.pipeline.worlds.lookups import leaves, lookups_of, texts_in
 from toolloom.pipeline.worlds.scripts import as_text
-from toolloom.pipeline.worlds.solutions import PlayedCall, replayed, shortfalls
-from toolloom.pipeline.worlds.tasks import Task, play_of, tasks
+from toolloom.pipeline.worlds.tasks import (
+    MOST_CALLS,
+    MOST_TURNS,
+    SCENARIOS,
+    PlayedCall,
+    Task,
+    TaskSize,
+    play_of,
+    tasks,
+)
 
 ROOT = Path(__file__).parents[3]
 WORLDS = {"lending": ROOT / "tests" / "support" / "library.yaml"} | {
@@ -43,10 +49,9 @@ def drawn(world: str) -> tuple[Machine, list[Task]]:
     return machine, [task for task in tasks(machine, 5, COUNT) if task]
 
 
-def faults(machine: Machine, task: Task, calls: list[PlayedCall]) -> list[str]:
+def faults(task: Task, calls: list[PlayedCall]) -> list[str]:
     """What these calls, made anew, lack to be a solution."""
-    made = replayed(machine, task.start, task.now, calls)
-    return list(shortfalls(lookups_of(machine), task.start, task.now, made, task.goal))
+    return list(task.shortfalls(task.replayed(calls)))
 
 
 @every_world
@@ -56,31 +61,31 @@ def test_a_task_replayed_reaches_its_goal(world: str) -> None:
     machine, found = drawn(world)
     assert len(found) >= COUNT * 0.95
     for task in found:
-        assert len(task.calls) + bool(task.goal.avoided) > 0 and len(task.calls) <= MOST_CALLS
+        assert len(task.calls) + bool(task.avoided) > 0 and len(task.calls) <= MOST_CALLS
         assert 1 <= len(task.turns) <= MOST_TURNS
         state = task.start
         for call in task.calls:
             state, response, error = machine.apply(state, call.name, call.arguments, task.now)
             assert (response, error) == (call.response, call.error)
-        assert difference(machine, task.start, state) == task.goal.changes
+        assert difference(machine, task.start, state) == task.changes
         acts = [Acted(call.name, call.arguments, call.agreed) for call in task.calls]
         assert not list(broken_policies(machine, task.start, task.now, acts))
-        assert not faults(machine, task, [*task.calls])
+        assert not faults(task, task.calls)
 
 
 @every_world
 def test_no_call_can_be_left_out(world: str) -> None:
     """Without it the goal is missed, an argument unknown, a fact untold or a policy broken; and no
     key is used before it was seen."""
-    machine, found = drawn(world)
+    _, found = drawn(world)
     for task in found:
         for number in range(len(task.calls)):
             rest = [*task.calls[:number], *task.calls[number + 1 :]]
-            assert faults(machine, task, rest), as_text(play_of(task))
+            assert faults(task, rest), as_text(play_of(task))
         *before, last = task.calls or [None]
-        keys = keys_in(last.arguments, machine.operations[last.name].args) if last else []
-        if last and any(key != task.start["me"] for _, _, key in keys):
-            assert faults(machine, task, [last, *(call for call in before if call)])
+        keys = task.lookups.keys(last.name, last.arguments) if last else []
+        if last and any(key != task.start["me"] for _, key in keys):
+            assert faults(task, [last, *(call for call in before if call)])
 
 
 @every_world
@@ -89,14 +94,14 @@ def test_what_a_call_takes_is_known(world: str) -> None:
     by then, as it is or in a name, or stands in a result."""
     machine, found = drawn(world)
     for task in found:
-        names = [row.label for row in task.goal.rows.values()]
+        names = [row.label for row in task.rows.values()]
         for number, call in enumerate(task.calls):
-            parts = [part for turn in task.said[: call.turn + 1] for part in turn]
+            parts = [part for turn in task.turns[: call.turn + 1] for part in turn.said]
             said = [str(part.value) for part in parts] + [str(v) for p in parts for _, v in p.label]
             seen = {t for each in task.calls[:number] for t in texts_in(each.response)}
             kinds = {"type": "object", "fields": machine.operations[call.name].args}
             for _, kind, value in leaves(kinds, call.arguments):
-                row = task.goal.rows.get((kind.get("entity", ""), value))
+                row = task.rows.get((kind.get("entity", ""), value))
                 if kind["type"] != "ref":
                     assert value in seen or any(str(value) in text for text in said)
                 elif value != task.start["me"]:
@@ -106,12 +111,11 @@ def test_what_a_call_takes_is_known(world: str) -> None:
 
 @every_world
 def test_what_decides_is_seen_first(world: str) -> None:
-    """Before a refusal the reads that show on what its policy depends, where there are any; what
-    the user chooses from was listed in an earlier turn."""
+    """Before a refusal the reads that show on what its policy depends, where there are any."""
     machine, found = drawn(world)
     lookups = lookups_of(machine)
     for task in found:
-        avoided = task.goal.avoided
+        avoided = task.avoided
         if avoided and avoided.why not in ("missing", "declined"):
             shown = {field for call in task.calls for field in lookups.shown[call.name]}
             for place in lookups.grounds[avoided.name, avoided.why] - shown:
@@ -119,10 +123,6 @@ def test_what_decides_is_seen_first(world: str) -> None:
                     kinds = lookups.kinds(name).values()
                     free = all(kind.get("optional") for kind in kinds)
                     assert not (place in lookups.shown[name] and free), as_text(play_of(task))
-        for row in task.goal.rows.values():
-            if task.turns[row.turn].form == "choose":
-                before = [call for call in task.calls if call.turn < row.turn]
-                assert any(row.key in texts_in(call.response) for call in before)
 
 
 @every_world
@@ -133,13 +133,13 @@ def test_scenarios_are_what_they_say(world: str) -> None:
     by = defaultdict(list)
     for task in found:
         by[task.scenario].append(task)
-        if avoided := task.goal.avoided:
-            assert not task.goal.changes and avoided.name not in {c.name for c in task.calls}
+        if avoided := task.avoided:
+            assert not task.changes and avoided.name not in {c.name for c in task.calls}
             assert (avoided.why == "missing") == (task.missing == avoided.name)
         for number, turn in enumerate(task.turns):
             if turn.form == "answer":  # what was said before is not asked for
                 before = [v for c in task.calls if c.turn < number for v in c.arguments.values()]
-                values = [part.value for part in task.said[number] if not part.label]
+                values = [part.value for part in turn.said if not part.label]
                 assert values and not any(value in before for value in values)
     anywhere = {"sequential", "parallel", "multi_turn", "irrelevance"}
     anywhere |= {"refusal"} if world == "shop" else set()  # also where nothing need be looked up
@@ -149,7 +149,7 @@ def test_scenarios_are_what_they_say(world: str) -> None:
     assert all("answer" in [turn.form for turn in task.turns] for task in by["clarification"])
     assert all(2 <= sum(t.form == "ask" for t in task.turns) <= 4 for task in by["multi_turn"])
     assert all(not task.calls for task in by["irrelevance"])
-    assert all(task.goal.avoided and "." in task.goal.avoided.why for task in by["refusal"])
+    assert all(task.avoided and "." in task.avoided.why for task in by["refusal"])
 
 
 def test_equal_seeds_draw_equal_tasks() -> None:
@@ -170,21 +170,18 @@ def test_long_tasks_can_be_had(world: str, size: TaskSize) -> None:
     found = [task for task in tasks(machine, "long", 6, size=size) if task]
     assert len(found) >= (1 if world == "flights" else 4)
     for task in found:
-        assert size.fits(len(task.calls), len(task.turns)) and not faults(
-            machine, task, [*task.calls]
-        )
+        assert size.fits(len(task.calls), len(task.turns)) and not faults(task, task.calls)
         asks = [number for number, turn in enumerate(task.turns) if turn.form == "ask"]
         for first, after in pairwise([*asks, len(task.turns)]):
             assert any(first <= call.turn < after for call in task.calls), as_text(play_of(task))
         wanted = Counter(name for number in asks for name in task.turns[number].operations)
         assert set(wanted.values()) == {1}
-        rows = task.goal.rows
+        rows = task.rows
         for call in task.calls:
             turn = task.turns[call.turn]
-            for _, entity, key in keys_in(call.arguments, machine.operations[call.name].args):
-                before = [p for p in rows if p[0] == entity and rows[p].turn < call.turn]
-                if turn.form == "ask" and call.name in turn.operations and len(before) > 1:
-                    assert rows[entity, key].label in [p.label for p in task.said[call.turn]]
+            for place in task.lookups.keys(call.name, call.arguments):
+                if turn.form == "ask" and call.name in turn.operations and place in rows:
+                    assert rows[place].label in [part.label for part in turn.said]
 
 
 def test_a_world_without_an_actor_has_tasks_too() -> None:
@@ -194,4 +191,4 @@ def test_a_world_without_an_actor_has_tasks_too() -> None:
     machine = Machine(read_world(raw, lambda *fault: pytest.fail(str(fault))))
     found = [task for task in tasks(machine, 1, 12) if task]
     assert any([call.name for call in t.calls] == ["list_accounts", "pay_in"] for t in found)
-    assert not any(faults(machine, task, [*task.calls]) for task in found)
+    assert not any(faults(task, task.calls) for task in found)
