@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -121,6 +122,16 @@ class WorldPlan(Record):
         description="Where a model writes: the calls of the solved task are made again, or the "
         "simulator plays live and only what comes of it counts.",
     )
+    states: dict[str, str] = Field(
+        default_factory=dict,
+        exclude_if=lambda value: not value,
+        description="Files with start states of worlds, by the world's name; else they are drawn.",
+    )
+    tasks: str = Field(
+        default="",
+        exclude_if=lambda value: not value,
+        description="File of tasks that are worded, instead of drawn ones: a line of JSON each.",
+    )
     per_script: int = Field(
         default=5, ge=1, le=10_000, description="Dialogues that one script gives at most."
     )
@@ -153,6 +164,10 @@ class WorldPlan(Record):
     @property
     def name(self) -> str:
         return "worlds"
+
+    def state_of(self, world: str) -> Path | None:
+        """The file with the start state of a world, if one is named."""
+        return Path(self.states[world]).expanduser() if world in self.states else None
 
     def at_most(self, rows: int) -> WorldPlan:
         """The plan for no more than so many dialogues."""

@@ -33,9 +33,11 @@ from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.documents import MOST_TOLD
 from toolloom.pipeline.store.files import read_lines
 from toolloom.pipeline.worlds.scripts import MadeCall, Play, acts
-from toolloom.pipeline.worlds.states import draw_now, draw_state
+from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
 from toolloom.schemas import JsonObject, Scenario, Told, WorldError, WorldPlan
 from toolloom.schemas.base import Record, first_error
+
+STATES = 12  # draws of a state until the rules leave one
 
 
 class StartStates:
@@ -46,11 +48,17 @@ class StartStates:
         self.machine = machine
         self.given = read_state(machine, path) if path else None
 
-    def draw(self, rng: random.Random) -> tuple[str, State]:
-        """A moment and a state."""
+    def draw(self, rng: random.Random, tries: int = STATES) -> tuple[str, State]:
+        """A moment and a state. Some moments a world's rules may leave without one, and then
+        another is drawn: raises Unsatisfied if none of several has one."""
         now = draw_now(rng)
         if self.given is None:
-            return now, draw_state(self.machine, rng, now)
+            try:
+                return now, draw_state(self.machine, rng, now)
+            except Unsatisfied:
+                if tries == 1:
+                    raise
+                return self.draw(rng, tries - 1)
         said, state = self.given
         if self.machine.actor and state["me"] is None:
             state = {**state, "me": rng.choice(list(state["tables"][self.machine.actor]))}
@@ -201,6 +209,16 @@ class GivenTask(Record):
             raise ValueError("`calls` or `changes`, not both: calls say what changes")
         return self
 
+    @property
+    def kind(self) -> Scenario:
+        """Its scenario: where it says none, what its turns and calls come to."""
+        calls = sum(len(turn.calls) for turn in self.turns)
+        if self.scenario or len(self.turns) > 1:
+            return self.scenario or Scenario.MULTI_TURN
+        if calls > 1:
+            return Scenario.SEQUENTIAL
+        return Scenario.SINGLE if calls or self.changes else Scenario.IRRELEVANCE
+
 
 def given_tasks(
     plan: WorldPlan, machines: Mapping[str, Machine]
@@ -247,8 +265,8 @@ def solved(machine: Machine, task: GivenTask, start: State, now: str) -> Play:
                 told = f"fails with {error}{meant}: {response}" if error else f"succeeds{meant}."
                 raise WorldError(f"{call.name}({json.dumps(call.arguments)}) {told}")
             row.messages.append(("call", MadeCall(call.name, call.arguments, response, error)))
-        told = [f"{field} = {_text(value)}" for field, value in turn.tells.items()]
-        row.messages.append(("assistant", f"must tell {', '.join(told)}" if told else ""))
+        facts = ", ".join(f"{field} = {_text(value)}" for field, value in turn.tells.items())
+        row.messages.append(("assistant", facts and f"must tell {facts}"))
         row.facts += (Told(value=v, said=_text(v), field=f) for f, v in turn.tells.items())
     for broken in broken_policies(machine, start, row.now, acts(row)):
         raise WorldError(f"call {broken.call + 1} breaks a policy: {broken.says}")

@@ -30,6 +30,7 @@ from toolloom.pipeline.environments.world import moment_of
 from toolloom.pipeline.render.section import Cell, Section
 from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.store.files import replacing
+from toolloom.pipeline.worlds.given import given_tasks
 from toolloom.pipeline.worlds.scripts import (
     Play,
     WorldScript,
@@ -317,7 +318,13 @@ def check_worlds(recipe: Recipe) -> None:
             "worlds.solution: `played` needs a capable model, which words tasks and plays them; "
             "the rows of this recipe are those of scripts. Name a `model`, or leave it out."
         )
+    if recipe.worlds.tasks and not modelled:
+        raise RecipeError("worlds.tasks: only a capable model can word tasks. Name a `model`.")
     worlds = named_worlds(recipe.worlds, scripted=not modelled)
+    if unknown := recipe.worlds.states.keys() - {world.name for world in worlds}:
+        raise RecipeError(f"worlds.states: {min(unknown)} is none of the recipe's worlds.")
+    if recipe.worlds.tasks:
+        list(given_tasks(recipe.worlds, {world.name: Machine(world.spec) for world in worlds}))
     beside = recipe.apis.domains or recipe.apis.sources
     held_out = [zone(recipe.splits, world.category, world.tool) not in SEEN for world in worlds]
     if all(held_out) and not beside:

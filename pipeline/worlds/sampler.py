@@ -21,6 +21,7 @@ from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.groups import Group
 from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds.given import StartStates, given_tasks
 from toolloom.pipeline.worlds.library import briefing, scripts_of, written_by_model
 from toolloom.pipeline.worlds.scripts import (
     MadeCall,
@@ -30,7 +31,6 @@ from toolloom.pipeline.worlds.scripts import (
     scenario_of,
     script_name,
 )
-from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.pipeline.worlds.tasks import TaskSize, play_of, tasks
 from toolloom.schemas import (
     Ability,
@@ -71,12 +71,14 @@ class Sampler:
     purpose: str = ""
     drawn: int = 0  # states so far
     machine: Machine = field(init=False)
+    starts: StartStates = field(init=False)
     scripts: list[WorldScript] = field(init=False)
     _said: set[tuple[int, str]] = field(default_factory=set)
     _owed: list[Ability] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.machine = Machine(self.world.spec)
+        self.starts = StartStates(self.machine, self._plan.state_of(self.world.name))
         self.scripts = scripts_of(self.world, self.machine)
         self._hash = self.world.hash
         self._own = [api for api in self.apis if api.source.reference == self.world.name]
@@ -85,11 +87,13 @@ class Sampler:
         self._others = Group([api for api in near if api.function not in taken])
         self._abilities = self._drawn_abilities()
 
+    @property
+    def _plan(self) -> WorldPlan:
+        return self.recipe.played or WorldPlan()
+
     def start(self, number: int) -> tuple[str, State]:
         """Moment and state of a number."""
-        rng = rng_for(*self._parts("state", number))
-        now = draw_now(rng)
-        return now, draw_state(self.machine, rng, now)
+        return self.starts.draw(rng_for(*self._parts("state", number)))
 
     def rows(self, wanted: Mapping[int, int], name: Callable[[int, int], str]) -> Iterator[Need]:
         """As many rows of each script as are `wanted`, by its number, in states that were not
@@ -129,7 +133,7 @@ class Sampler:
         """Whether a row says what no other row of its script says, and the recipe's dials let it
         in."""
         said = place, digest([text for _, text in row.words], 16)
-        plan = self.recipe.played or WorldPlan()
+        plan = self._plan
         turns = sum(role == "user" for role, _ in row.messages)
         if (
             said in self._said
@@ -237,7 +241,9 @@ def draw_world_needs(
     if plan is None or not worlds:
         return
     known = list(apis)
-    drawn = _draw_tasks if written_by_model(recipe) else _draw_scripts
+    drawn = _draw_scripts
+    if written_by_model(recipe):
+        drawn = _given_needs if plan.tasks else _draw_tasks
     count = 0
     for need in drawn(recipe, plan, worlds, known):
         count += 1
@@ -310,7 +316,9 @@ def _draw_tasks(
     for world, count in zip(worlds, counts.values(), strict=True):
         sampler, dry = Sampler(recipe, world, known), 0
         seed = [recipe.seed, "worlds", world.name]
-        for number, task in enumerate(tasks(sampler.machine, seed, count, size, among)):
+        for number, task in enumerate(
+            tasks(sampler.machine, seed, count, size, among, sampler.starts)
+        ):
             dry = 0 if task else dry + 1
             if dry == DRY:
                 break
@@ -320,6 +328,23 @@ def _draw_tasks(
             need = sampler.need(play_of(task), name, Scenario(task.scenario), missing=task.missing)
             if anew is None or split_of_need(recipe.splits, need) is anew.split:
                 yield need
+
+
+def _given_needs(
+    recipe: Recipe, plan: WorldPlan, worlds: Sequence[World], known: Sequence[Api]
+) -> Iterator[Need]:
+    """Needs of the tasks that a recipe gives, whose words are missing."""
+    samplers = {world.name: Sampler(recipe, world, known) for world in worlds}
+    machines = {name: sampler.machine for name, sampler in samplers.items()}
+    for number, (name, task, row) in enumerate(given_tasks(plan, machines)):
+        if plan.rows is not None and number >= plan.rows:
+            return
+        need = samplers[name].need(row, f"{name}-{recipe.seed}-g{number:05d}", task.kind)
+        if task.changes is not None and need.setting:
+            goal = need.setting.goal.model_copy(update={"changes": task.changes})
+            setting = need.setting.model_copy(update={"goal": goal})
+            need = need.model_copy(update={"setting": setting})
+        yield need
 
 
 def _near(recipe: Recipe, world: World, known: Sequence[Api]) -> list[Api]:

@@ -35,6 +35,7 @@ from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, diffe
 from toolloom.pipeline.environments.world import moment_of
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.arguments import ArgumentDrawer, RowKey
+from toolloom.pipeline.worlds.given import StartStates
 from toolloom.pipeline.worlds.lookups import (
     FieldOf,
     Lookups,
@@ -45,12 +46,10 @@ from toolloom.pipeline.worlds.lookups import (
     lookups_of,
 )
 from toolloom.pipeline.worlds.scripts import MadeCall, Play
-from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
 from toolloom.schemas import Need, Told, Turn, canonical
 
 MOST_TURNS, MOST_CALLS = 4, 8
 PER_STATE = 4  # tasks that are drawn from one start state
-STATES = 12  # draws of a state until the rules leave one
 TRIES = 5  # of a task in one state
 KEPT = 15  # tries of a scenario, for what comes seldom
 SCENARIOS_TRIED = 5
@@ -760,6 +759,7 @@ def tasks(
     count: int,
     size: TaskSize | None = None,
     among: Collection[str] = (),
+    starts: StartStates | None = None,
 ) -> Iterator[Task | None]:
     """Tasks by number, of any scenarios or those `among` which they shall be; None where the world
     has none of the wanted kind. Raises Unsatisfied.
@@ -767,17 +767,17 @@ def tasks(
     Several share a start state, and no two of these are about the same. Each change has its turn to
     be the one that is wanted first, so that none is left out because few states allow it.
     """
-    lookups, size = lookups_of(machine), size or TaskSize()
+    lookups, size, starts = lookups_of(machine), size or TaskSize(), starts or StartStates(machine)
     changes = lookups.writes
     for number in range(count):
         rng = rng_for(seed, "task", number)
         if number % PER_STATE == 0:
-            shared, told = _start(machine, rng_for(seed, "task state", number)), set[str]()
+            shared, told = starts.draw(rng_for(seed, "task state", number)), set[str]()
         wanted = changes[number // 2 % len(changes)] if changes and number % 2 == 0 else ""
-        start, now = shared
+        now, start = shared
         for attempt in range(KEPT * SCENARIOS_TRIED):
             if attempt and attempt % TRIES == 0:
-                start, now = _start(machine, rng)
+                now, start = starts.draw(rng)
             if attempt % KEPT == 0:
                 scenario = _scenario(rng, size, among)
             first = wanted if scenario in WISHES and attempt < KEPT else ""
@@ -803,17 +803,6 @@ def _scenario(rng: random.Random, size: TaskSize, among: Collection[str]) -> str
         return "multi_turn"
     weights = {name: often for name, (often, _) in SCENARIOS.items() if name in names}
     return rng.choices(list(weights), list(weights.values()))[0]
-
-
-def _start(machine: Machine, rng: random.Random, tries: int = STATES) -> tuple[State, str]:
-    """A state and its moment. Some moments a world's rules may leave without a state."""
-    now = draw_now(rng)
-    try:
-        return draw_state(machine, rng, now), now
-    except Unsatisfied:
-        if tries == 1:
-            raise
-        return _start(machine, rng, tries - 1)
 
 
 def finish(plan: Plan) -> None:
