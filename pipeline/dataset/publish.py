@@ -95,7 +95,7 @@ def publish(run: RunFolder, outputs: Path) -> Published:
     marks = {stage.name: mark for stage in run.plan if (mark := run.stage(stage.name).mark)}
     if not marks or len(marks) < len(run.plan):
         raise PublishError(f"{run.id} is not finished; run its recipe again to go on.")
-    if not any(marks[name].accepted for name in _published(run)):
+    if came_to_nothing(run):
         raise PublishError(
             f"{run.id} accepted nothing, so there is nothing to publish. "
             f"`toolloom rejected {run.id}` shows why."

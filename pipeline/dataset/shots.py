@@ -127,11 +127,6 @@ SHOTS = 3
 FEWER = "as many demonstrations as asked for"
 
 
-def few_shot(sample: Sample, form: Arguments) -> Exported:
-    """A sample without demonstrations."""
-    return FewShots(None, 0).rows(sample, form)
-
-
 class FewShots:
     """Shows each goal the demonstrations most like it.
 
@@ -172,6 +167,9 @@ class FewShots:
 
     def rest(self) -> Rows:
         return ()
+
+
+few_shot = FewShots(None, 0).rows  # of a sample without demonstrations
 
 
 # All-shot

@@ -422,7 +422,7 @@ class Known:
     def _add(self, config: Config, record: JsonObject) -> None:
         if config is APIS:
             api = Api.model_validate(record)
-            self.apis.setdefault(api.id, set()).update(map(_digest, _texts_of(record)))
+            self.apis.setdefault(api.id, set()).add(_shown(record))
             if zone(self.plan, *tool_of(record)) is Split.TRAIN:
                 self.seen_categories.add(api.category)
         else:
@@ -438,11 +438,9 @@ def _inside(value: Any, *names: str) -> Any:
     return value
 
 
-def _texts_of(api: JsonObject) -> Iterator[str]:
-    """An API as rows show it, without who made it: as it mostly stands there, and in any order."""
-    shown = {**api, "provenance": []}
-    yield _quick(shown)
-    yield canonical(shown)
+def _shown(api: JsonObject) -> bytes:
+    """A hash of an API as rows show it: without who made it, whatever the order of its keys."""
+    return _digest(canonical({**api, "provenance": []}))
 
 
 def _digest(text: str) -> bytes:
@@ -487,9 +485,8 @@ def _look_at(known: Known, base: Config, split: str, entry: Entry) -> tuple[bool
     for maker in sorted(makers_of(raw)) if base in (SAMPLES, INSTRUCTIONS) else ():
         if canonical(maker) not in known.makers:
             stage, agent, model, _ = maker
-            found.append(
-                (FIGURE, f"names {agent} of {stage} with the model {model!r}, and no run does")
-            )
+            detail = f"names {agent} of {stage} with the model {model!r}, and no run does"
+            found.append((FIGURE, detail))
     if isinstance(record, Sample):
         found += _look_at_sample(known, split if place == split else "", raw, record)
     elif isinstance(record, Instruction):
@@ -599,7 +596,7 @@ def _look_at_sample(
     for api in shown(need):
         if api_id(api) not in known.apis:
             yield SPLIT, f"shows {api_id(api)}, not in `apis`"
-        elif not any(_digest(text) in known.apis[api_id(api)] for text in _texts_of(api)):
+        elif _shown(api) not in known.apis[api_id(api)]:
             yield RECORD, f"shows {api_id(api)} otherwise than `apis` has it"
     for api in needed(need) if split == Split.TEST_TOOL else ():
         if api["category"] not in known.seen_categories:
