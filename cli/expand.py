@@ -193,7 +193,7 @@ def preview(
     `toolloom expand preview --dataset quickstart`
     """
     from toolloom.pipeline.pages.dialogue import preview_view
-    from toolloom.pipeline.pages.recipes import previews_in_words
+    from toolloom.pipeline.pages.sections import previews_in_words
     from toolloom.pipeline.store.version import find_version
     from toolloom.pipeline.templates.filling import preview as shown_of
     from toolloom.schemas import NothingFound

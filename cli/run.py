@@ -128,7 +128,7 @@ def validate(recipe: RecipePath) -> None:
     """
     from toolloom.pipeline.apis.catalogue import category
     from toolloom.pipeline.apis.sources import described
-    from toolloom.pipeline.pages.recipes import recipe_sections
+    from toolloom.pipeline.pages.sections import recipe_sections
     from toolloom.pipeline.stage import check, planned
     from toolloom.pipeline.stages import STAGES
     from toolloom.schemas import RecipeError, load_recipe
@@ -212,7 +212,7 @@ def estimate(
     Example: `toolloom estimate recipes/loopback.yaml -n 24`
     """
     from toolloom.pipeline import estimate as forecasts
-    from toolloom.pipeline.pages.recipes import forecast_sections
+    from toolloom.pipeline.pages.sections import forecast_sections
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
@@ -273,7 +273,7 @@ def extend(
 def carry_out(planned: Recipe, message: str, options: RunOptions, **parameters: Any) -> Made:
     """In this process, or in the flow that has these parameters; `message` begins it."""
     from toolloom.pipeline import run as runner
-    from toolloom.pipeline.pages.recipes import too_small
+    from toolloom.pipeline.pages.sections import too_small
     from toolloom.pipeline.shard import check_engine
 
     engine, outputs, cache = options.chosen_engine, options.outputs, options.cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -43,11 +44,10 @@ class StageFigures:
             self.total, self.sure = self.done, True
             return
         coming = before.coming() if before else 0
-        self.total = None if coming is None else self.expects(coming)
+        total = None if coming is None else self.expects(coming)
+        self.total = None if total is None else max(total, self.done)
         known = before is None or before.finished or self.expects(0) == self.expects(1)
         self.sure = known and not self.late
-        if self.total is not None:
-            self.total = max(self.total, self.done)
 
     def coming(self) -> int | None:
         """How many records it will have accepted in the end."""
@@ -119,7 +119,7 @@ class Progress:
         self, stage: str, done: int, accepted: int, rejected: int, requests: int | None = None
     ) -> None:
         """`requests`: None for records of before this start of the run."""
-        figures = self._of(stage)
+        figures = self.stages[stage]
         figures.done += done
         figures.accepted += accepted
         figures.rejected += rejected
@@ -137,14 +137,11 @@ class Progress:
 
     def stage_done(self, stage: str, mark: Mark) -> None:
         """A stage is complete. Its mark replaces the counts: settling may have rejected some."""
-        known = self._of(stage)
+        known = self.stages[stage]
         known.accepted, known.rejected, known.finished = mark.accepted, mark.rejected, True
         known.done = known.done or mark.accepted + mark.rejected
         self._shown = time.monotonic()
         self.show()
-
-    def _of(self, stage: str) -> StageFigures:
-        return self.stages.setdefault(stage, StageFigures(stage, lambda coming: None))
 
     def figures(self) -> list[StageFigures]:
         """The stages with their totals as far as they can be told now."""
@@ -160,13 +157,12 @@ class Progress:
         """A forecast from the requests that records took so far and the speed so far."""
         stages = self.figures()
         left = [stage.requests_left() for stage in stages]
-        known = [requests for requests in left if requests is not None]
         answers = self._stats.asked + self._stats.cached if self._stats else 0
-        if len(known) < len(left) or not answers:
+        if None in left or not answers:
             return None
         # Requests that no finished record accounts for belong to records under way.
         ahead = max(0, answers - sum(stage.requests for stage in stages))
-        return max(0.0, sum(known) - ahead) * self._seconds() / answers
+        return max(0.0, sum(filter(None, left)) - ahead) * self._seconds() / answers
 
     def _seconds(self) -> float:
         return max(time.monotonic() - self._began, 1e-3)
@@ -190,6 +186,6 @@ class Progress:
 
 def _expecting(stage: Stage, recipe: Recipe) -> Callable[[int], int | None]:
     """How many records enter a stage, from how many the stage before accepted."""
-    if stage.expects is None:
-        return lambda coming: None if stage.feed else coming
-    return lambda coming: stage.expects(recipe, coming) if stage.expects else None
+    if stage.expects:
+        return partial(stage.expects, recipe)
+    return lambda coming: None if stage.feed else coming

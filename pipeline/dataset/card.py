@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -71,7 +70,8 @@ def _template() -> jinja2.Template:
     )
     made.filters |= {"cell": cell, "n": "{:,}".format, "percent": percent, "dollars": dollars}
     made.filters |= {"counted": counted, "total": lambda counts: sum(counts.values())}
-    made.globals |= {"added": added, "summed": _summed}
+    made.globals |= {"added": added}
+    made.globals |= {"summed": lambda counts: ranked(sum(map(Counter, counts), Counter()))}
     made.globals |= {"table": table, "counts_of": Counts.model_validate, "api_bank": API_BANK}
     made.globals |= {"kinds": KINDS, "levels": LEVELS}
     made.globals |= {"metrics": [*map(str, Metric)], "configs": CONFIGS}
@@ -108,7 +108,3 @@ def _licence(manifest: JsonObject) -> str:
     if written or manifest.get("instructions") or len(licences) != 1:
         return "unknown"
     return licences.pop().lower() or "unknown"
-
-
-def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    return ranked(sum((Counter[str](each) for each in counts), Counter[str]()))

@@ -101,7 +101,7 @@ def measure(
         lacking = tuple(sorted((Counter(one) - Counter(nearest)).elements()))
         hard = Hard(apis=one, samples=count, distance=distance, nearest=nearest, lacking=lacking)
         hardest.append(hard)
-    seen = [one for one in tests if one in examples]
+    seen = tests.keys() & examples
     return {
         "score": math.fsum(distances) / total,
         "reversed_f1": math.fsum(reversed_f1) / total,
@@ -235,8 +235,8 @@ class Retriever:
     """Finds the demonstrations most like a goal."""
 
     def __init__(self, demonstrations: Sequence[Demonstration]) -> None:
-        self._all = tuple(demonstrations)
-        self._index = SearchIndex([one.goal for one in self._all]) if self._all else None
+        self._all = demonstrations
+        self._index = SearchIndex([one.goal for one in demonstrations]) if demonstrations else None
         # Of each, what gives an answer away.
         self._kin = [{stem(one.id), signature(one.calls)} for one in self._all]
 

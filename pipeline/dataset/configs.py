@@ -1,8 +1,9 @@
 """The configs of a dataset: what their rows hold, and how rows are made of a run's records.
 
 A config is one model and one line in CONFIGS. Its fields are the columns, in order: writing,
-verifying, card and docs read them from there. Rows stay plain JSON objects, as a version may have
-hundreds of thousands of them; a test holds them against their models.
+verifying, card and docs read them from there, and what else is in a row is not stored. Rows stay
+plain JSON objects, as a version may have hundreds of thousands of them; a test holds them against
+their models.
 """
 
 from __future__ import annotations
@@ -74,14 +75,13 @@ class SftRow(TableRow):
         """A sample as a trainer takes it. In the retrieve abilities API Search is the only tool."""
         query, messages = record["dialogue"]["query"], record["dialogue"]["messages"]
         searches = query["ability"] != Ability.CALL
-        row = {
+        yield {
             **{key: query[key] for key in ("id", "ability", "scenario")},
             "messages": [_bare(message) for message in messages],
             "tools": [_SEARCH] if searches else [_tool(api) for api in query["pool"]],
             "observations": [m["execution"]["kind"] for m in messages if m.get("execution")],
             "flags": [flag["reason"] for flag in record.get("flags", ())],
         }
-        return (row,)
 
 
 class SamplesRow(TableRow):
@@ -100,12 +100,11 @@ class SamplesRow(TableRow):
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
         query = record["dialogue"]["query"]
-        row = {
+        yield {
+            "flags": [],
+            **record,
             **{key: query[key] for key in ("id", "ability", "scenario")},
-            **{key: record[key] for key in ("dialogue", "verdict", "provenance")},
-            "flags": record.get("flags", []),
         }
-        return (row,)
 
     @classmethod
     def record_of(cls, row: JsonObject) -> JsonObject:
@@ -143,7 +142,7 @@ class EnvironmentsRow(TableRow):
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
         query, messages = record["dialogue"]["query"], record["dialogue"]["messages"]
         if not (setting := query.get("setting")):
-            return ()
+            return
         sources = {api["function"]: api.get("source") or {} for api in query["pool"]}
         operations = {
             function: source.get("operation", "")
@@ -157,20 +156,18 @@ class EnvironmentsRow(TableRow):
             if call["name"] in operations
         ]
         said = [(m["role"], m.get("content") or "") for m in messages]
-        row = {
+        yield {
             **{key: query[key] for key in ("id", "scenario")},
-            **{key: setting[key] for key in ("world", "hash")},
+            **{key: setting[key] for key in ("world", "hash", "start", "goal")},
             "script": setting.get("script", ""),
             "now": str(query["now"])[:16],
             "me": str(setting["start"].get("me") or ""),
-            **{key: setting[key] for key in ("start", "goal")},
             "system": next((text for role, text in said if role == "system"), ""),
             "turns": [text for role, text in said if role == "user"],
             "tools": [*sources],
             "operations": operations,
             "calls": calls,
         }
-        return (row,)
 
 
 class InstructionsRow(WholeRow):
@@ -200,18 +197,14 @@ class InstructionsRow(WholeRow):
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
         tags = record["tags"]
-        row = {
-            **{key: record[key] for key in ("id", "sample", "level")},
+        yield {
+            **record,
             "instruction": record["text"],
             "category_tags": tags["categories"],
             "tool_tags": tags["tools"],
             "api_tags": tags["apis"],
-            **{key: record[key] for key in ("spoken", "path")},
-            "ratings": record["ratings"],
-            **{key: record[key] for key in ("source", "licence")},
             "record": record,
         }
-        return (row,)
 
 
 class PlanningRow(TableRow):
@@ -228,6 +221,10 @@ class PlanningRow(TableRow):
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
         return planning_rows(record)
+
+    @classmethod
+    def ids(cls, record: str) -> tuple[str, ...]:
+        return f"{record}-tags", f"{record}-path"
 
     @classmethod
     def wanted(cls, record: JsonObject, recipe: JsonObject) -> bool | None:
@@ -281,15 +278,13 @@ class ApisRow(WholeRow):
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
         source = record["source"]
-        row = {
+        yield {
+            **record,
             "id": f"{record['category']}/{record['tool']}/{record['name']}",
-            **{k: record[k] for k in ("category", "tool", "name", "function", "description")},
-            **{k: record[k] for k in ("parameters", "returns")},
             "source": source["kind"],
-            **{k: source[k] for k in ("reference", "operation", "licence")},
+            **{key: source[key] for key in ("reference", "operation", "licence")},
             "record": record,
         }
-        return (row,)
 
 
 class WorldsRow(WholeRow):
@@ -316,17 +311,15 @@ class WorldsRow(WholeRow):
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
         spec = record["spec"]
         named = digest(spec)
-        row = {
+        yield {
+            **record,
             "id": f"{record['name']}/{named}",
             "hash": named,
-            **{key: record[key] for key in ("name", "category", "tool", "about")},
             "operations": len(spec["operations"]),
             "policies": [policy["says"] for policy in spec["policies"]],
             "scripts": len(record["scripts"]),
-            "spec": spec,
             "record": record,
         }
-        return (row,)
 
 
 CONFIGS = (

@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from toolloom.pipeline.store.version import PARTS, Version
+from toolloom.pipeline.dataset.configs import SAMPLES
+from toolloom.pipeline.store.version import Version
 from toolloom.schemas import JsonObject, Record, Split, canonical
 
 DIMENSIONS = ("abilities", "scenarios", "categories", "calls", "reasons")
@@ -74,19 +76,17 @@ def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
                     wanted = names[: keep - len(examples[kind])]
                     examples[kind] += _examples(kind, split, wanted, before, after)
     old, new = before.told("splits"), after.told("splits")
+    figures: JsonObject = {}
+    for split in {**old, **new}:
+        ours, theirs = (told.get(split, {}) for told in (old, new))
+        figures[split] = {n: _beside(n, ours.get(n, {}), theirs.get(n, {})) for n in DIMENSIONS}
     return Diff(
         before=before.label,
         after=after.label,
         rows=tuple(rows["samples"]),
         instructions=tuple(rows["instructions"]),
-        figures={
-            split: {
-                name: _beside(name, *(one.get(split, {}).get(name, {}) for one in (old, new)))
-                for name in DIMENSIONS
-            }
-            for split in {**old, **new}
-        },
-        examples=tuple(example for kind in examples.values() for example in kind),
+        figures=figures,
+        examples=tuple(chain.from_iterable(examples.values())),
     )
 
 
@@ -122,42 +122,33 @@ def _compared(
     for name, content in removed.items() if config == "samples" else ():
         places[content].append(name)
     renamed = {name: places[c].pop() for name, c in added.items() if places.get(c)}
-    diff = SplitDiff(
-        split=split,
-        before=len(old),
-        after=len(new),
-        same=len(new) - len(added) - len(changed),
-        renamed=len(renamed),
-        changed=len(changed),
-        removed=len(removed) - len(renamed),
-        added=len(added) - len(renamed),
-    )
     moved = {*renamed.values()}
-    return diff, {
+    ids = {
         "added": [name for name in added if name not in renamed],
         "removed": [name for name in removed if name not in moved],
         "changed": changed,
     }
+    same, counts = len(new) - len(added) - len(changed), {kind: len(ids[kind]) for kind in ids}
+    diff = SplitDiff(
+        split=split, before=len(old), after=len(new), same=same, renamed=len(renamed), **counts
+    )
+    return diff, ids
 
 
 def _examples(
     kind: str, split: str, names: list[str], before: Version, after: Version
 ) -> Iterator[Example]:
     """Read the rows of these ids again."""
-    sides = {"before": before, "after": after}
-    sides.pop({"added": "before", "removed": "after"}.get(kind, ""), None)
-    found = {
-        side: {row["id"]: _sample(v, row) for row in v.rows("samples", split) if row["id"] in names}
-        for side, v in (sides.items() if names else ())
-    }
-    for name in names:
-        shown = {side: rows[name] for side, rows in found.items()}
+    found: dict[str, JsonObject] = {name: {} for name in names}
+    for side, version in (("before", before), ("after", after)) if names else ():
+        if (kind, side) in (("added", "before"), ("removed", "after")):
+            continue
+        for row in version.rows("samples", split):
+            if row["id"] in found:
+                version.sample(row)  # it is one
+                found[row["id"]][side] = SAMPLES.row.record_of(row)
+    for name, shown in found.items():
         yield Example.model_validate({"kind": kind, "split": split, "id": name, **shown})
-
-
-def _sample(version: Version, row: JsonObject) -> JsonObject:
-    version.sample(row)  # it is one
-    return {key: version.parsed(row, key) for key in PARTS}
 
 
 def _beside(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, Pair]:
@@ -169,9 +160,9 @@ def _beside(name: str, old: Mapping[str, int], new: Mapping[str, int]) -> dict[s
 
 def summed(figures: Mapping[str, Mapping[str, Mapping[str, Pair]]], name: str) -> dict[str, Pair]:
     """A dimension's counts over all splits."""
-    sums: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+    old, new = Counter[str](), Counter[str]()
     for dimensions in figures.values():
-        for value, pair in dimensions.get(name, {}).items():
-            for total, count in zip(sums, pair, strict=True):
-                total[value] += count
-    return _beside(name, *sums)
+        for value, (before, after) in dimensions.get(name, {}).items():
+            old[value] += before
+            new[value] += after
+    return _beside(name, old, new)

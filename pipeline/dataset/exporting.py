@@ -21,6 +21,7 @@ from toolloom.pipeline.dataset.shots import (
 from toolloom.pipeline.formats.api_bank import api_bank
 from toolloom.pipeline.formats.base import (
     Arguments,
+    Column,
     Exported,
     ExportFile,
     ExportPlace,
@@ -43,7 +44,20 @@ if TYPE_CHECKING:
 
 LINES = {"sft": ExportFile("{split}.jsonl", "jsonl")}
 ARRAY = {"sft": ExportFile("{split}.json", "json")}
-_TALK = ("messages", "tools")
+# Columns of Parquet, with the names that `schema_of` has for their types.
+_TALK: dict[str, Column] = dict.fromkeys(("messages", "tools"), "objects")
+_PAIR: dict[str, Column] = {
+    **dict.fromkeys(("prompt", "chosen", "rejected", "tools"), "objects"),
+    **dict.fromkeys(("defect", "reason"), "text"),
+}
+_VERL_SFT: dict[str, Column] = {"messages": "calling turns", "tools": "tools"}
+_VERL_RL: dict[str, Column] = {
+    "data_source": "text",
+    "prompt": "turns",
+    "ability": "text",
+    "reward_model": "reward",
+    "extra_info": "extra",
+}
 _LOAD_PARQUET = 'load_dataset("parquet", data_files="{folder}/{split}.parquet", split="train")'
 _LOAD_LINES = 'load_dataset("json", data_files="{folder}/{split}.jsonl", split="train")'
 _AXOLOTL = "The lines of {folder}/axolotl.yaml go into Axolotl's configuration."
@@ -54,23 +68,14 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "trl",
         trl,
-        {"sft": ExportFile("{split}.parquet", "parquet", dict.fromkeys(_TALK, "objects"))},
+        {"sft": ExportFile("{split}.parquet", "parquet", _TALK)},
         ("object", "string"),
         hint=f"SFTTrainer(train_dataset={_LOAD_PARQUET})",
     ),
     Format(
         "trl-dpo",
         trl_dpo,
-        {
-            "pairs": ExportFile(
-                "{split}.parquet",
-                "parquet",
-                {
-                    **dict.fromkeys(("prompt", "chosen", "rejected", "tools"), "objects"),
-                    **dict.fromkeys(("defect", "reason"), "text"),
-                },
-            )
-        },
+        {"pairs": ExportFile("{split}.parquet", "parquet", _PAIR)},
         ("object", "string"),
         hint=f"DPOTrainer(train_dataset={_LOAD_PARQUET})",
     ),
@@ -83,32 +88,13 @@ FORMATS: tuple[Format, ...] = (
         notes=dataset_info,
         hint="dataset_dir: {folder}\ndataset: {dataset}_{split}",
     ),
-    Format(
-        "axolotl",
-        axolotl,
-        LINES,
-        ("string", "object"),
-        notes=axolotl_notes,
-        hint=_AXOLOTL,
-    ),
+    Format("axolotl", axolotl, LINES, ("string", "object"), notes=axolotl_notes, hint=_AXOLOTL),
     Format(
         "verl",
         verl,
         {
-            "sft": ExportFile(
-                "sft/{split}.parquet", "parquet", {"messages": "calling turns", "tools": "tools"}
-            ),
-            "rl": ExportFile(
-                "rl/{split}.parquet",
-                "parquet",
-                {
-                    "data_source": "text",
-                    "prompt": "turns",
-                    "ability": "text",
-                    "reward_model": "reward",
-                    "extra_info": "extra",
-                },
-            ),
+            "sft": ExportFile("sft/{split}.parquet", "parquet", _VERL_SFT),
+            "rl": ExportFile("rl/{split}.parquet", "parquet", _VERL_RL),
         },
         ("string",),
         why="objects with different keys would be padded with nulls in verl's Parquet",
@@ -122,14 +108,7 @@ FORMATS: tuple[Format, ...] = (
         why="OpenAI takes arguments as text only",
         hint='client.files.create(file=open("{folder}/{split}.jsonl", "rb"), purpose="fine-tune")',
     ),
-    Format(
-        "hermes",
-        hermes,
-        LINES,
-        ("object",),
-        why=_IN_TEXT,
-        hint=_LOAD_LINES,
-    ),
+    Format("hermes", hermes, LINES, ("object",), why=_IN_TEXT, hint=_LOAD_LINES),
     Format(
         "api-bank",
         api_bank,
@@ -260,16 +239,13 @@ def export(
 
 def _form(format_: Format, arguments: Arguments | None, shots: int | None) -> Arguments:
     """The form of arguments. Raises ExportError where the format fixes what was asked for."""
+    asked = f"--format {format_.name}"
     if shots is not None and format_.shots is None:
-        raise ExportError(
-            f"--format {format_.name} --shots {shots}: the format shows no demonstrations. "
-            "Leave out --shots."
-        )
-    if arguments is None or arguments in format_.arguments:
-        return arguments or format_.arguments[0]
-    raise ExportError(
-        f"--format {format_.name} --arguments {arguments}: {format_.why}. Leave out --arguments."
-    )
+        why = "the format shows no demonstrations. Leave out --shots."
+        raise ExportError(f"{asked} --shots {shots}: {why}")
+    if arguments not in (None, *format_.arguments):
+        raise ExportError(f"{asked} --arguments {arguments}: {format_.why}. Leave out --arguments.")
+    return arguments or format_.arguments[0]
 
 
 def _splits(source: ExportSource, wanted: str | None) -> list[str]:
@@ -287,7 +263,7 @@ def _splits(source: ExportSource, wanted: str | None) -> list[str]:
     return known if wanted is None else [wanted]
 
 
-SUFFIXES = {".jsonl": "jsonl", ".json": "json", ".parquet": "parquet"}
+SUFFIXES = (".jsonl", ".json", ".parquet")
 
 
 def _paths(format_: Format, into: Path, splits: list[str]) -> dict[tuple[str, str], Path]:
@@ -299,19 +275,18 @@ def _paths(format_: Format, into: Path, splits: list[str]) -> dict[tuple[str, st
             for part, file in format_.files.items()
         }
     (part, file), *others = format_.files.items()
-    why = ""
     if others:
         why = f"--format {format_.name} writes several files. Name a folder."
-    elif file.kind != SUFFIXES[into.suffix]:
+    elif file.kind != into.suffix[1:]:
         why = f"--format {format_.name} writes .{file.kind}. Name a file that ends so, or a folder."
     elif len(splits) > 1:
         why = (
             f"there are {len(splits)} splits ({', '.join(splits)}), and each has a file of its "
             "own. Choose one with --split, or name a folder."
         )
-    if why:
-        raise ExportError(f"--into {into}: {why}")
-    return {(splits[0], part): into}
+    else:
+        return {(splits[0], part): into}
+    raise ExportError(f"--into {into}: {why}")
 
 
 def _made(
@@ -363,20 +338,15 @@ class ExportFiles:
             self._opened[path] = (self.open(path), about)
         file, _ = self._opened[path]
         if about.kind == "parquet":
-            import pyarrow as pa
-
             if not count:
-                columns = [(name, column_type(kind)) for name, kind in about.columns.items()]
-                table = ParquetTable(pa.schema(columns), file, self._stack, ROWS_IN_GROUP)
-                self._tables[path] = table
-            objects = {
-                n: list(map(to_text, row[n])) for n, k in about.columns.items() if k == "objects"
-            }
-            self._tables[path].add({**row, **objects})
+                self._tables[path] = ParquetTable(
+                    schema_of(about), file, self._stack, ROWS_IN_GROUP
+                )
+            objects = [name for name, kind in about.columns.items() if kind == "objects"]
+            self._tables[path].add({**row, **{n: list(map(to_text, row[n])) for n in objects}})
             return
-        between = b",\n" if about.kind == "json" else b"\n"
-        before = between if count else b"[\n" if about.kind == "json" else b""
-        file.write(before + to_text(row).encode())
+        first, following = (b"[\n", b",\n") if about.kind == "json" else (b"", b"\n")
+        file.write((following if count else first) + to_text(row).encode())
 
     def finish(self) -> None:
         """Write what is left. If the disk is full it is told before any file has taken its name."""
@@ -390,8 +360,8 @@ class ExportFiles:
             os.fsync(file.fileno())
 
 
-def column_type(column: str) -> pa.DataType:
-    """The type a column is stored in."""
+def schema_of(file: ExportFile) -> pa.Schema:
+    """The types that its columns are stored in."""
     import pyarrow as pa
 
     text = pa.string()
@@ -400,6 +370,8 @@ def column_type(column: str) -> pa.DataType:
     call = pa.struct([("id", text), ("type", text), ("function", function)])
     described = pa.struct([("name", text), ("description", text), ("parameters", text)])
     called = [("tool_calls", pa.list_(call)), ("tool_call_id", text), ("name", text)]
+    number = pa.int64()
+    extra = [("index", number), ("id", text), ("turn", number), ("scenario", text)]
     kinds = {
         "text": text,
         "objects": pa.list_(pa.json_()),
@@ -407,8 +379,6 @@ def column_type(column: str) -> pa.DataType:
         "calling turns": pa.list_(pa.struct([*said, *called])),
         "tools": pa.list_(pa.struct([("type", text), ("function", described)])),
         "reward": pa.struct([("style", text), ("ground_truth", text)]),
-        "extra": pa.struct(
-            [("index", pa.int64()), ("id", text), ("turn", pa.int64()), ("scenario", text)]
-        ),
+        "extra": pa.struct(extra),
     }
-    return kinds[column]
+    return pa.schema([(name, kinds[kind]) for name, kind in file.columns.items()])

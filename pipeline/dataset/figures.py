@@ -64,10 +64,8 @@ Place: TypeAlias = tuple[str, str]
 
 def describe(folder: Path) -> JsonObject:
     """What the manifest tells of the tables in a folder: rows and hashes of their files, and the
-    figures of what is in them. In memory that grows with the APIs and scripts, not the rows.
-
-    Raises StoreError for a damaged table, and whatever comes of a row that holds no record.
-    """
+    figures of what is in them. In memory that grows with the APIs and scripts, not the rows. Raises
+    StoreError for a damaged table, and whatever comes of a row that holds no record."""
     import pyarrow.parquet as pq
 
     figures, configs = Figures(), dict[str, dict[str, JsonObject]]()
@@ -114,31 +112,43 @@ class Figures:
         self.plays: defaultdict[str, PlayCounts] = defaultdict(PlayCounts)  # dialogues in worlds
         self.worlds: list[JsonObject] = []
         self.sources = Counter[tuple[str, str, str]]()  # of APIs: kind, reference, licence
-        self.example = Example()
+        # The levels of one request, to be shown: of the first one with the most of them. Rows come
+        # split by split, those of one request together.
+        self.example: JsonObject = {"sample": None, "levels": {}}
+        self._request = self.example
 
     def add(self, config: Config, split: str, row: JsonObject) -> None:
         """Count a row of a table of `TOLD`, as it is stored."""
+        if config in (SAMPLES, INSTRUCTIONS, REJECTED):  # each tells of its split, also of no rows
+            counts = self.dialogues.setdefault(split, RowCounts())
         if config is SAMPLES:
             record = config.row.record_of(row)
-            self.dialogues.setdefault(split, RowCounts()).add(record)
+            counts.add(record)
             if record["dialogue"]["query"].get("setting"):
                 self.plays[split].add(record["dialogue"])
         elif config is INSTRUCTIONS:
-            self.dialogues.setdefault(split, RowCounts())  # told, also if it has none
             self.instructions[split].add(config.row.record_of(row))
-            self.example.add(row)
+            if row["sample"] != self._request["sample"]:
+                self._request = {"sample": row["sample"], "levels": {}}
+            self._request["levels"][row["level"]] = str(row["instruction"])[:LONGEST]
+            self.example = max(self.example, self._request, key=lambda each: len(each["levels"]))
         elif config is PLANNING:
             self.instructions[split].planning[row["task"]] += 1
         elif config is REJECTED:
             record = config.row.record_of(row)
-            self.dialogues.setdefault(split, RowCounts()).counts["reasons"][record["reason"]] += 1
+            counts.counts["reasons"][record["reason"]] += 1
             if record["stage"] == REWRITTEN:
                 self.instructions[split].reject(record)
         elif config is APIS:
             source = config.row.record_of(row)["source"]
             self.sources[source["kind"], source["reference"], source["licence"]] += 1
         elif config is WORLDS:
-            self.worlds.append(world_json(config.row.record_of(row)))
+            record = config.row.record_of(row)
+            told = {name: len(record["spec"][name]) for name in ("operations", "policies")}
+            # As those who read scripts name them: one without a name has its number.
+            named = [str(each.get("name", n)) for n, each in enumerate(record["scripts"], 1)]
+            made = {"name": record["name"], "hash": digest(record["spec"])}
+            self.worlds.append({**made, **told, "scripts": named})
 
     def told(self) -> JsonObject:
         ranked_sources = sorted(self.sources.items(), key=lambda item: (-item[1], item[0]))
@@ -147,9 +157,11 @@ class Figures:
         instructions = {split: self.instructions[split].told() for split in self.instructions}
         plays = {split: self.plays[split].told() for split in self.plays}
         known = sorted(self.worlds, key=lambda told: (told["name"], told["hash"]))
+        said = self.example["levels"]
+        example = {**self.example, "levels": {name: said[name] for name in LEVELS if name in said}}
         return {
             "splits": in_order({split: each.told() for split, each in self.dialogues.items()}),
-            "instructions": {"splits": in_order(instructions), "example": self.example.told()}
+            "instructions": {"splits": in_order(instructions), "example": example}
             if instructions
             else None,
             "apis": {"count": self.sources.total(), "sources": sources[:MOST_SOURCES]},
@@ -164,7 +176,8 @@ class RowCounts:
         self.rows = 0
         self.several_turns = 0
         self.apis: set[str] = set()  # that calls go to
-        self.combinations: dict[str, set[frozenset[str]]] = {}  # of several, by level (ToolLLM)
+        # Of several APIs, by level (ToolLLM).
+        self.combinations = defaultdict[str, set[frozenset[str]]](set)
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in COUNTED}
 
     def add(self, row: JsonObject) -> None:
@@ -179,8 +192,7 @@ class RowCounts:
             ids = frozenset(map(api_id, apis))
             self.apis |= ids
             if len(ids) > 1:
-                level = need.get("level", str(Level.SINGLE_TOOL))
-                self.combinations.setdefault(level, set()).add(ids)
+                self.combinations[need.get("level", str(Level.SINGLE_TOOL))].add(ids)
         counts["categories"].update({api["category"] for api in apis})
         messages = row.get("dialogue", row).get("messages", ())
         self.several_turns += sum([m["role"] == "user" for m in messages]) > 1
@@ -223,8 +235,8 @@ class InstructionCounts:
         self.levels = Counter[str]()
         self.sources = Counter[str]()
         self.planning = Counter[str]()  # training rows by task
-        self.rejected: dict[str, Counter[str]] = {}  # reasons by level
-        self.ratings: dict[str, Counter[str]] = {}  # votes and points by level
+        self.rejected = defaultdict[str, Counter[str]](Counter)  # reasons by level
+        self.ratings = defaultdict[str, Counter[str]](Counter)  # votes and points by level
 
     def add(self, instruction: JsonObject) -> None:
         """Count an accepted one, as JSON."""
@@ -233,12 +245,11 @@ class InstructionCounts:
         self.sources[instruction["source"]] += 1
         for vote in instruction["ratings"]:
             points = {metric.value: vote[metric.value] for metric in Metric}
-            self.ratings.setdefault(level, Counter()).update({VOTES: 1, **points})
+            self.ratings[level].update({VOTES: 1, **points})
 
     def reject(self, record: JsonObject) -> None:
         """Count a rejected one, as JSON."""
-        level = str(record["record"].get("level", ""))
-        self.rejected.setdefault(level, Counter())[record["reason"]] += 1
+        self.rejected[str(record["record"].get("level", ""))][record["reason"]] += 1
 
     def told(self) -> JsonObject:
         """The figures, in an order that does not depend on that of the rows."""
@@ -269,7 +280,7 @@ def instructions_of(manifest: JsonObject) -> InstructionCounts | None:
             getattr(total, name).update(split[name])
         for name in ("rejected", "ratings"):
             for level, counts in split[name].items():
-                getattr(total, name).setdefault(level, Counter()).update(counts)
+                getattr(total, name)[level].update(counts)
     return total
 
 
@@ -277,19 +288,6 @@ def _by_level(counts: dict[str, Counter[str]]) -> list[tuple[str, Counter[str]]]
     """In the order of the levels; what has none is first."""
     known = {level: place for place, level in enumerate(LEVELS)}
     return sorted(counts.items(), key=lambda item: (known.get(item[0], -1), item[0]))
-
-
-def world_json(record: JsonObject) -> JsonObject:
-    """What the manifest tells of a world."""
-    spec, scripts = record["spec"], record["scripts"]
-    return {
-        "name": record["name"],
-        "hash": digest(spec),
-        "operations": len(spec["operations"]),
-        "policies": len(spec["policies"]),
-        # As those who read scripts name them: one without a name has its number.
-        "scripts": [str(each.get("name", place)) for place, each in enumerate(scripts, 1)],
-    }
 
 
 class PlayCounts:
@@ -391,28 +389,6 @@ def _mean(parts: Iterable[JsonObject]) -> float | None:
     parts = list(parts)
     pairs = sum(part["pairs"] for part in parts)
     return sum(part["shared"] for part in parts) / pairs if pairs else None
-
-
-class Example:
-    """The levels of one request, to be shown: of the first one that has all, else of the first with
-    the most. Rows of `instructions` come split by split, those of one request together."""
-
-    def __init__(self) -> None:
-        self._best: JsonObject | None = None
-        self._last: JsonObject = {"sample": None, "levels": {}}
-
-    def add(self, row: JsonObject) -> None:
-        if row["sample"] != self._last["sample"]:
-            self._last = {"sample": row["sample"], "levels": {}}
-        self._last["levels"][row["level"]] = str(row["instruction"])[:LONGEST]
-        if self._best is None or len(self._last["levels"]) > len(self._best["levels"]):
-            self._best = self._last
-
-    def told(self) -> JsonObject | None:
-        if self._best is None:
-            return None
-        levels = self._best["levels"]
-        return {**self._best, "levels": {name: levels[name] for name in LEVELS if name in levels}}
 
 
 def split_of_rejected(plan: SplitPlan, record: JsonObject) -> str:

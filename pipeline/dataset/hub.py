@@ -12,14 +12,14 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from toolloom.pipeline.dataset.verify import look
 from toolloom.pipeline.store.version import Version
-from toolloom.schemas import PushError, StoreError, ToolloomError
+from toolloom.schemas import PushError, StoreError
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -49,17 +49,16 @@ def login() -> str:
     from huggingface_hub import get_token
     from huggingface_hub.errors import OIDCError
 
-    with translated("the Hub", ""):
-        try:
-            token = get_token()
-        except OIDCError as error:
-            raise PushError("No token came of HF_OIDC_RESOURCE. Unset it, or mend it.") from error
-    if not token:
-        raise PushError(
-            "There is no token for the Hub. Set HF_TOKEN to one with write access, "
-            "or run `hf auth login`."
-        )
-    return token
+    try:
+        with translated("the Hub", ""):
+            if token := get_token():
+                return token
+    except OIDCError as error:
+        raise PushError("No token came of HF_OIDC_RESOURCE. Unset it, or mend it.") from error
+    raise PushError(
+        "There is no token for the Hub. Set HF_TOKEN to one with write access, "
+        "or run `hf auth login`."
+    )
 
 
 def push(version: Version, repo: str, token: str, *, public: bool = False) -> Pushed:
@@ -67,10 +66,10 @@ def push(version: Version, repo: str, token: str, *, public: bool = False) -> Pu
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined] # lazy there
 
-    if repo.count("/") != 1:
-        raise PushError(f"{repo}: is not the name of a repository. Write owner/name.")
     try:
         validate_repo_id(repo)
+        if repo.count("/") != 1:
+            raise HFValidationError(f"{repo}: is not the name of a repository.")
     except HFValidationError as error:
         raise PushError(f"{error} Write owner/name.") from error
     files = look(version.path)
@@ -101,7 +100,13 @@ def _push(version: Version, names: set[str], repo: str, api: HfApi, public: bool
         )
     commit = head
     if not is_there:
-        _check_owner(version, repo, there, listed)
+        name = _dataset(there)
+        if not (listed <= REPLACED or name == version.name):
+            holds = f"the dataset {name}" if name else "files that are not a version of a dataset"
+            raise PushError(
+                f"{repo} holds {holds}, which the push would delete. "
+                f"Give {version.name} a repository of its own."
+            )
         commit = api.upload_folder(
             repo_id=repo,
             repo_type="dataset",
@@ -146,20 +151,11 @@ def _manifest(api: HfApi, repo: str, revision: str | None) -> bytes | None:
     return bytes(answer.content)
 
 
-def _check_owner(version: Version, repo: str, manifest: bytes | None, there: set[str]) -> None:
-    """Raises PushError if a commit would delete what is no version of this dataset."""
-    try:
-        told = json.loads(manifest or b"null")
-    except ValueError:
-        told = None
-    name = told.get("name") if isinstance(told, dict) else None
-    if there <= REPLACED or name == version.name:
-        return
-    holds = f"the dataset {name}" if name else "files that are not a version of a dataset"
-    raise PushError(
-        f"{repo} holds {holds}, which the push would delete. "
-        f"Give {version.name} a repository of its own."
-    )
+def _dataset(manifest: bytes | None) -> Any:
+    """The name in a manifest, which anybody may have written; None if it has none."""
+    with suppress(ValueError, AttributeError):
+        return json.loads(manifest or b"{}").get("name")
+    return None
 
 
 def _api(token: str) -> HfApi:
@@ -193,8 +189,6 @@ def translated(repo: str, token: str) -> Iterator[None]:
 
     try:
         yield
-    except ToolloomError:
-        raise
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, KeyError) as error:
         raise PushError(_told(error, repo, token)) from error
     except RuntimeError as error:  # of a file's upload, around what happened

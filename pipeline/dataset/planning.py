@@ -11,19 +11,10 @@ may hold a comma.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from toolloom.pipeline.checks.instructions import values_of
-from toolloom.schemas import (
-    FINISH,
-    Api,
-    Granularity,
-    Instruction,
-    JsonObject,
-    Seed,
-    Split,
-    Step,
-)
+from toolloom.schemas import FINISH, Api, Granularity, Instruction, JsonObject, Seed, Split, Step
 from toolloom.schemas.splits import fraction
 
 TAGS, PATH = "tag_extraction", "path_planning"
@@ -58,33 +49,26 @@ def seed_of(sample: JsonObject, split: Split) -> Seed | None:
     served = messages[users[0] : users[1]] if len(users) > 1 else messages
     hybrid = (messages[users[0]]["content"] or "").strip() if users else ""
     pool = {api["function"]: api for api in query["pool"]}
-    made = [call for call in _successful(served) if call["name"] in pool]
+    results = {m.get("tool_call_id"): m["content"] for m in served if m["role"] == "tool"}
+    made = [
+        (pool[call["function"]["name"]], call["function"]["arguments"])
+        for message in served
+        for call in message.get("tool_calls") or ()
+        if _came(results.get(call["id"])) and call["function"]["name"] in pool
+    ]
     if not made or not hybrid or (len(users) > 1 and "?" in (served[-1]["content"] or "")):
         return None
     return Seed(
         id=query["id"],
         split=split,
         hybrid=hybrid,
-        steps=tuple(step_of(pool[call["name"]]) for call in made),
-        values=values_of(call["arguments"] for call in made),
+        steps=tuple(
+            Step(category=a["category"], tool=a["tool"], api=a["name"], function=a["function"])
+            for a, _ in made
+        ),
+        values=values_of(arguments for _, arguments in made),
         pool=tuple(Api.model_validate({**api, "provenance": ()}) for api in query["pool"]),
     )
-
-
-def step_of(api: JsonObject) -> Step:
-    """The call of an API, as JSON."""
-    return Step(
-        category=api["category"], tool=api["tool"], api=api["name"], function=api["function"]
-    )
-
-
-def _successful(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
-    """The calls that came to something, as function and arguments."""
-    results = {m.get("tool_call_id"): m["content"] for m in messages if m["role"] == "tool"}
-    for message in messages:
-        for call in message.get("tool_calls") or ():
-            if _came(results.get(call["id"])):
-                yield call["function"]
 
 
 def _came(observation: str | None) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ def publish(run: RunFolder, outputs: Path) -> Published:
     marks = {stage.name: mark for stage in run.plan if (mark := run.stage(stage.name).mark)}
     if not marks or len(marks) < len(run.plan):
         raise PublishError(f"{run.id} is not finished; run its recipe again to go on.")
-    if not any(marks[name].accepted for name in _published(run)):
+    if came_to_nothing(run):
         raise PublishError(
             f"{run.id} accepted nothing, so there is nothing to publish. "
             f"`toolloom rejected {run.id}` shows why."
@@ -210,20 +210,20 @@ def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Published:
         with VersionWriter(building) as writer:
             tables = _Tables(building, keep, writer)
             makers = _write(run, keep, tables)
-        manifest = _manifest(run, keep, tables, describe(building), makers)
-        manifest = {
+        manifest: JsonObject = {
             "layout": LAYOUT,
+            "name": folder.name,
+            "version": "",  # follows from the rest
             "parent": parent
             and {"version": parent.number, "sha256": sha256(parent.path / "manifest.json")},
             "content": content,
             "toolloom": installed("toolloom"),
             "code": code_hash(),
-            **manifest,
+            **_told(run, keep, tables, describe(building), makers),
         }
-        number = dotted(following(numbers(folder), parent, manifest))
-        manifest = {"layout": LAYOUT, "name": folder.name, "version": number, **manifest}
+        manifest["version"] = dotted(following(numbers(folder), parent, manifest))
         _finish(manifest, building)
-        path = folder / number
+        path = folder / manifest["version"]
         building.rename(path)
     except OSError as error:
         raise explain(folder, error, "written") from error
@@ -237,9 +237,9 @@ class _Tables:
 
     def __init__(self, folder: Path, keep: Keep, writer: VersionWriter) -> None:
         self.folder, self._keep, self._writer = folder, keep, writer
-        self._kept_ids: dict[str, set[str]] = {}  # by config: no other row may have them
+        self._kept_ids = defaultdict[str, set[str]](set)  # by config: no other row may have them
         self._begun: set[tuple[str, str]] = set()
-        self.made: dict[str, Counter[str]] = {}  # by config and split, of the run
+        self.made = defaultdict[str, Counter[str]](Counter)  # by config and split, of the run
 
     def _begin(self, config: Config, split: str) -> None:
         if (config.name, split) in self._begun:
@@ -247,7 +247,7 @@ class _Tables:
         self._begun.add((config.name, split))
         for row in self._keep.rows(config, split):
             if config in (SAMPLES, INSTRUCTIONS):
-                self._kept_ids.setdefault(config.name, set()).add(row["id"])
+                self._kept_ids[config.name].add(row["id"])
             self._writer.add(config, split, row)
 
     def add(self, origin: type[Record], split: str, record: JsonObject, recipe: JsonObject) -> None:
@@ -258,7 +258,7 @@ class _Tables:
                 continue
             for row in map(config.encode, config.row.of(record)):
                 self._begin(config, split)
-                if row["id"] in self._kept_ids.get(config.name, ()):
+                if row["id"] in self._kept_ids[config.name]:
                     label = self._keep.parent.label if self._keep.parent else ""
                     raise PublishError(
                         f"{row['id']}: is in `{config.name}` of {label} already, so it cannot "
@@ -266,7 +266,7 @@ class _Tables:
                     )
                 if config.holds(row):
                     self._writer.add(config, split, row)
-                    self.made.setdefault(config.name, Counter())[split] += 1
+                    self.made[config.name][split] += 1
 
     def finish(self) -> None:
         """Write what stays of all other tables of the parent: whole ones are copied."""
@@ -291,19 +291,26 @@ class _Tables:
 
 
 def _write(run: RunFolder, keep: Keep, tables: _Tables) -> set[Maker]:
-    """Write the tables of a version, and the pairs of rows and benchmarks; who made the rows."""
+    """Write the tables of a version, and the pairs of rows and benchmarks; who made the rows.
+    Raises PublishError for a sample that shows an API that its split must not."""
     plan, recipe = keep.plan(run), public_recipe(run.recipe)
     makers: set[Maker] = set()
     for sample in run.rows():
         makers |= makers_of(sample)
-        tables.add(Sample, _checked_split(plan, sample), sample, recipe)
+        need = sample["dialogue"]["query"]
+        place = split_of(plan, need)
+        if api := stray(plan, need, place):
+            raise PublishError(
+                f"{need['id']}: is of the split {place} and shows {api}, whose tool or category "
+                "is held out of it. Queries were not drawn by the recipe's `splits`."
+            )
+        tables.add(Sample, place.value, sample, recipe)
     for each in run.instructions():
         record = each.model_dump(mode="json")
         makers |= makers_of(record)
         tables.add(Instruction, each.split.value, record, recipe)
     for rejected in run.rejected():
-        split = split_of_rejected(plan, rejected["record"])
-        tables.add(Rejected, split, rejected, recipe)
+        tables.add(Rejected, split_of_rejected(plan, rejected["record"]), rejected, recipe)
     for origin, records in ((Api, apis_of(run)), (World, run.worlds())):
         for record in records if keep.parent is None else ():
             split = zone(plan, record["category"], record["tool"]).value
@@ -314,7 +321,7 @@ def _write(run: RunFolder, keep: Keep, tables: _Tables) -> set[Maker]:
     return makers
 
 
-def _manifest(
+def _told(
     run: RunFolder, keep: Keep, tables: _Tables, described: JsonObject, makers: set[Maker]
 ) -> JsonObject:
     """What the manifest tells: figures, and what no table holds. Raises PublishError."""
@@ -333,18 +340,13 @@ def _manifest(
         names = _runs_left(run, keep, split)
         made = any(split in counts for counts in tables.made.values()) or split == keep.anew
         splits[split] = {"runs": [*names, *([run.id] if made else [])], **figures}
-    used = {first}
-    used.update(chain.from_iterable(told["runs"] for told in splits.values()))
+    used = {first}.union(*(told["runs"] for told in splits.values()))
     runs = {run.id: _run(run, makers), **before.get("runs", {})}
-    rows = {config: in_order(dict(splits)) for config, splits in tables.made.items()}
+    added = [c.name for c in CONFIGS if c.name in tables.made]
+    extended = {"run": run.id, "rows": {c: in_order(dict(tables.made[c])) for c in added}}
     return {
         "regenerated": keep.anew,
-        "extended": {
-            "run": run.id,
-            "rows": {c.name: rows[c.name] for c in CONFIGS if c.name in rows},
-        }
-        if parent and not keep.anew
-        else None,
+        "extended": extended if parent and not keep.anew else None,
         "plan": before["plan"] if parent else run.recipe.splits.model_dump(mode="json"),
         "runs": {name: told for name, told in runs.items() if name in used or not keep.anew},
         "expansion": _expansion(run, keep, used),
@@ -356,9 +358,7 @@ def _manifest(
 
 def _runs_left(run: RunFolder, keep: Keep, split: str) -> list[str]:
     """The runs before this one whose rows are left in a split."""
-    if keep.parent is None:
-        return []
-    told = keep.parent.manifest
+    told = keep.parent.manifest if keep.parent else {"splits": {}}
     others = [n for n in told["splits"].get(split, {"runs": ()})["runs"] if n != run.id]
     if split != keep.anew:
         return others
@@ -370,8 +370,8 @@ def _expansion(run: RunFolder, keep: Keep, used: set[str]) -> JsonObject | None:
     """What is told of templates: of the parent's runs as far as their rows stay."""
     told = run_report.expansion_json(run)
     found = {run.id: told} if told else {}
-    before = keep.parent.manifest.get("expansion") if keep.parent else None
-    for name, figures in (before or {}).items():
+    before = (keep.parent.manifest.get("expansion") if keep.parent else None) or {}
+    for name, figures in before.items():
         left = {split: count for split, count in figures["rows"].items() if split != keep.anew}
         if keep.anew is None or (name in used and left):
             found[name] = {**figures, "rows": left}
@@ -383,8 +383,7 @@ def _run(run: RunFolder, makers: set[Maker]) -> JsonObject:
     call."""
     for stage in run.plan:
         if stage.name in ("worlds", "domains", "apis", "templates") and not stage.given:
-            for row in run.stage(stage.name).objects("accepted"):
-                makers |= makers_of(row)
+            makers = makers.union(*map(makers_of, run.stage(stage.name).objects("accepted")))
     places = {stage.name: place for place, stage in enumerate(run.plan)}
     ranked = sorted(makers, key=lambda one: (places.get(one[0], -1), *one[1:]))
     names = ("stage", "agent", "model", "prompts")
@@ -396,29 +395,16 @@ def _run(run: RunFolder, makers: set[Maker]) -> JsonObject:
     }
 
 
-def _checked_split(plan: SplitPlan, sample: JsonObject) -> str:
-    """The split of a sample. Raises PublishError if it shows an API that its split must not."""
-    need = sample["dialogue"]["query"]
-    split = split_of(plan, need)
-    if api := stray(plan, need, split):
-        raise PublishError(
-            f"{need['id']}: is of the split {split} and shows {api}, whose tool or category "
-            "is held out of it. Queries were not drawn by the recipe's `splits`."
-        )
-    return split.value
-
-
 def apis_of(run: RunFolder) -> Iterator[JsonObject]:
     """The APIs of a run; of one that did not make any, those its rows show."""
     if "apis" in {stage.name for stage in run.plan}:
         yield from run.stage("apis").objects("accepted")
         return
-    seen: set[str] = set()
+    there: JsonObject = {}
     for sample in run.rows():
         for api in shown(sample["dialogue"]["query"]):
-            if api_id(api) not in seen:
-                seen.add(api_id(api))
-                yield api
+            there.setdefault(api_id(api), api)
+    yield from there.values()
 
 
 def _finish(manifest: JsonObject, folder: Path) -> None:

@@ -51,9 +51,7 @@ class Coverage(Record):
     pool: int = Field(description="APIs of the run.")
     drawn: int = Field(description="APIs that queries were drawn for.")
     accepted: int = Field(description="APIs that accepted dialogues need.")
-    combinations: dict[str, Combinations] = Field(
-        default_factory=dict, description="Combinations of several APIs, by level."
-    )
+    combinations: dict[str, Combinations] = Field(default={}, description="By level.")
 
 
 class StageCount(Record):
@@ -91,17 +89,11 @@ class Counts(Record):
     templates: int = Field(default=0, description="Templates that have rows.")
     instructions: int = Field(default=0, description="Accepted instructions.")
     rewritten: int = Field(default=0, description="Requests that have accepted instructions.")
-    levels: dict[str, Tally] = Field(
-        default_factory=dict, description="Instructions by how much they tell."
-    )
+    levels: dict[str, Tally] = Field(default={}, description="Instructions by granularity.")
     use: Usage
     priced: bool = Field(default=False, description="Whether the recipe has prices.")
-    unpriced: tuple[str, ...] = Field(
-        default=(), description="Models that were asked and have no price: `cost` lacks theirs."
-    )
-    coverage: Coverage | None = Field(
-        default=None, description="How much of the run's pool of APIs is covered."
-    )
+    unpriced: tuple[str, ...] = Field(default=(), description="Models asked, but without a price.")
+    coverage: Coverage | None = Field(default=None, description="Of the run's pool of APIs.")
 
     @property
     def samples(self) -> int:
@@ -129,10 +121,8 @@ class Counts(Record):
 
     @property
     def cost_of_one(self) -> float | None:
-        """US dollars for each accepted row, all that was rejected on the way included.
-
-        None without prices or rows.
-        """
+        """US dollars for each accepted row, all that was rejected on the way included. None without
+        prices or rows."""
         return self.use.cost / self.accepted if self.priced and self.accepted else None
 
     @property
@@ -176,19 +166,17 @@ def count(folder: RunFolder) -> Counts:
                 if kind in need:
                     fallen[kind][need[kind]] += 1
         mark = files.mark
-        made = StageCount(
-            name=stage.name,
-            agent=stage.agent,
-            sifts=stage.sifts,
-            beside=stage.beside,
-            given=stage.given or stage.name in given,
-            accepted=mark.accepted if mark else sum(1 for _ in files.objects("accepted")),
-            rejected=reasons.total(),
-            finished=mark is not None,
-            reasons=ranked(reasons),
-            use=mark.use if mark else Usage(),
+        stages.append(
+            StageCount(
+                **stage.model_dump(include={"name", "agent", "sifts", "beside"}),
+                given=stage.given or stage.name in given,
+                accepted=mark.accepted if mark else sum(1 for _ in files.objects("accepted")),
+                rejected=reasons.total(),
+                finished=mark is not None,
+                reasons=ranked(reasons),
+                use=mark.use if mark else Usage(),
+            )
         )
-        stages.append(made)
     seen = RowCounts()
     for row in folder.rows():
         seen.add(row)
@@ -244,17 +232,15 @@ def _cover(folder: RunFolder, accepted: RowCounts) -> Coverage | None:
     fallen = (row["record"] for row in queries.objects("rejected"))
     for record in chain(queries.objects("accepted"), fallen):
         drawn.add(record)
-    found = [(level, drawn.combinations.get(level, set())) for level in Level]
+    wanted, made = drawn.combinations, accepted.combinations
     return Coverage(
         pool=sum(1 for _ in folder.stage("apis").objects("accepted")),
         drawn=len(drawn.apis),
         accepted=len(accepted.apis),
         combinations={
-            str(level): Combinations(
-                drawn=len(many), accepted=len(accepted.combinations.get(level, ()))
-            )
-            for level, many in found
-            if many
+            str(level): Combinations(drawn=len(wanted[level]), accepted=len(made[level]))
+            for level in Level
+            if wanted[level]
         },
     )
 

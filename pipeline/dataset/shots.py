@@ -64,11 +64,9 @@ class Goal:
 
 
 def goal_of(sample: Sample) -> Goal:
-    """The first request of a sample, to be served by calls that are made at once.
-
-    Raises NotRepresentable if it is not: something is asked back, or a call needs the result of
-    another.
-    """
+    """The first request of a sample, to be served by calls that are made at once. Raises
+    NotRepresentable if it is not: something is asked back, or a call needs the result of
+    another."""
     query = sample.dialogue.query
     if any(i.references for i in query.due if i.turn == 0):
         raise NotRepresentable("calls need the results of others")
@@ -110,10 +108,8 @@ def goal_of(sample: Sample) -> Goal:
 
 
 def goal_lines(text: str, now: dt.datetime, calls: Sequence[FunctionCall]) -> tuple[str, str]:
-    """A goal up to where its calls begin, and these in one line.
-
-    Raises NotRepresentable for text like further lines, and for calls that would not be read back.
-    """
+    """A goal up to where its calls begin, and these in one line. Raises NotRepresentable for text
+    like further lines, and for calls that would not be read back."""
     if not text.strip():
         raise NotRepresentable("the user says nothing")
     if re.search(r"\n(?:Now: |Goal: |Actions:)", text):
@@ -129,11 +125,6 @@ def goal_lines(text: str, now: dt.datetime, calls: Sequence[FunctionCall]) -> tu
 
 SHOTS = 3
 FEWER = "as many demonstrations as asked for"
-
-
-def few_shot(sample: Sample, form: Arguments) -> Exported:
-    """A sample without demonstrations."""
-    return FewShots(None, 0).rows(sample, form)
 
 
 class FewShots:
@@ -176,6 +167,9 @@ class FewShots:
 
     def rest(self) -> Rows:
         return ()
+
+
+few_shot = FewShots(None, 0).rows  # of a sample without demonstrations
 
 
 # All-shot

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import marshal
 import os
 import re
 import sqlite3
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from itertools import chain, groupby, islice, zip_longest
+from itertools import chain, groupby, takewhile, tee, zip_longest
 from os.path import isfile
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -71,6 +71,7 @@ from toolloom.pipeline.dataset.run_report import Counts
 from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.store.files import explain, to_text
 from toolloom.pipeline.store.parquet import Config, read_rows
+from toolloom.pipeline.store.run_folder import batches
 from toolloom.pipeline.store.version import (
     FileEntry,
     Manifest,
@@ -249,10 +250,8 @@ def verify(path: Path, progress: Progress | None = None, processes: int = 0) -> 
 
 
 def look(root: Path) -> VersionFiles:
-    """Hash all files and hold them against manifest and checksums.
-
-    Raises StoreError for a version of another layout.
-    """
+    """Hash all files and hold them against manifest and checksums. Raises StoreError for a version
+    of another layout."""
     files = VersionFiles(root)
     try:
         for name, path in _walk(files):
@@ -373,18 +372,24 @@ def _short(value: Any) -> str:
 # -- 2. Records, and 3. the rows that are made of them ---------------------------------------------
 
 
-Made: TypeAlias = tuple[str, bytes, bool, bool]
-"""A row that a record has in another config: its id and hash, whether each run's recipe wants it,
-and whether one does."""
+Stored: TypeAlias = tuple[str, JsonObject]
+"""The file of a row, and the row as it is stored."""
+Fault: TypeAlias = tuple[FaultKind, str, str, str]
+"""Kind, file, what is wrong, id of the row."""
 
 
 @dataclass
-class Looked:
-    """What was found in a row that should hold a record."""
+class Entry:
+    """A row that should hold a record, and those that should be made of it, by config: of tables
+    that were read."""
 
-    id: str
-    faults: list[tuple[FaultKind, str]] = field(default_factory=list)
-    made: dict[str, list[Made]] | None = None  # by config; None: it holds no record
+    file: str
+    row: JsonObject
+    made: dict[str, list[Stored]]
+
+    @property
+    def id(self) -> str:
+        return str(self.row.get("id"))
 
 
 class Known:
@@ -410,16 +415,14 @@ class Known:
         for config in (APIS, WORLDS):
             for split in files.tables(config):
                 for _, row in files.rows(config, split):
-                    try:
+                    with suppress(Exception):  # told where the row is looked at
                         self._add(config, config.row.record_of(row))
-                    except Exception:  # noqa: BLE001  # told where the row is looked at
-                        continue
         self.broken = {name for name, _ in files.broken}
 
     def _add(self, config: Config, record: JsonObject) -> None:
         if config is APIS:
             api = Api.model_validate(record)
-            self.apis.setdefault(api.id, set()).update(map(_digest, _texts_of(record)))
+            self.apis.setdefault(api.id, set()).add(_shown(record))
             if zone(self.plan, *tool_of(record)) is Split.TRAIN:
                 self.seen_categories.add(api.category)
         else:
@@ -435,11 +438,9 @@ def _inside(value: Any, *names: str) -> Any:
     return value
 
 
-def _texts_of(api: JsonObject) -> Iterator[str]:
-    """An API as rows show it, without who made it: as it mostly stands there, and in any order."""
-    shown = {**api, "provenance": []}
-    yield _quick(shown)
-    yield canonical(shown)
+def _shown(api: JsonObject) -> bytes:
+    """A hash of an API as rows show it: without who made it, whatever the order of its keys."""
+    return _digest(canonical({**api, "provenance": []}))
 
 
 def _digest(text: str) -> bytes:
@@ -451,56 +452,51 @@ def _known(root: Path, _: str) -> Known:
     """Read once in each process, from the same files."""
     told = Manifest.model_validate(json.loads((root / MANIFEST).read_bytes()))
     names = [name for _, _, name, _ in told.tables() if not (root / name).is_symlink()]
-    files = VersionFiles(root, dict.fromkeys(names, ""), manifest=told)
-    return Known(files, told)
+    return Known(VersionFiles(root, dict.fromkeys(names, ""), manifest=told), told)
 
 
-def look_at_rows(task: tuple[Path, str, str, str, list[JsonObject]]) -> list[Looked]:
-    """What is found in rows of a table that holds records whole: of `(version, its hash, config,
-    split, rows)`. It leans on nothing but these and the version's files."""
-    root, mark, name, split, rows = task
+def look_at_entries(
+    task: tuple[Path, str, str, str, list[Entry]],
+) -> list[tuple[bool, list[Fault]]]:
+    """Whether each entry holds a record, and what is wrong with it: of `(version, its hash, config,
+    split, entries)`. It leans on nothing but these and the version's files."""
+    root, mark, name, split, entries = task
     base = next(config for config in BASES if config.name == name)
-    return [_look_at_row(_known(root, mark), base, split, row) for row in rows]
+    return [_look_at(_known(root, mark), base, split, entry) for entry in entries]
 
 
-def _look_at_row(known: Known, base: Config, split: str, row: JsonObject) -> Looked:
-    found = Looked(id=str(row.get("id")))
+def _look_at(known: Known, base: Config, split: str, entry: Entry) -> tuple[bool, list[Fault]]:
     try:
-        raw = base.row.record_of(row)
+        raw = base.row.record_of(entry.row)
         record = base.row.origin.model_validate(raw)
-        (made,) = base.row.of(raw)
-        differing = _differing(base, made, row)
+        (due,) = base.row.of(raw)
+        differing = _difference(base, due, entry.row)
         place, why = _split_of(known, base, raw)
-        derived = {
-            config.name: [_made(known, config, raw, each) for each in config.row.of(raw)]
-            for config in CONFIGS
-            if config.row.origin is base.row.origin and config not in BASES
-        }
+        derived = [c for c in configs_of(base.row.origin) if c is not base]
+        made = [fault for config in derived for fault in _look_at_made(known, config, raw, entry)]
     # What hostile JSON raises on its way into a record is anything.
     except Exception as error:  # noqa: BLE001
-        found.faults.append((RECORD, f"holds no {_name(base)} ({_why(error)})"))
-        return found
-    found.made = derived
+        return False, [(RECORD, entry.file, f"holds no {_name(base)} ({_why(error)})", entry.id)]
+    found = list[tuple[FaultKind, str]]()
     if differing:
-        found.faults.append((RECORD, f"`{differing}` is not that of its record"))
+        found.append((RECORD, f"`{differing[0]}` is not that of its record"))
     if place != split:
-        found.faults.append((SPLIT, f"is in {split}; {why} {place}"))
-    for stage, agent, model, prompts in (
-        sorted(makers_of(raw)) if base in (SAMPLES, INSTRUCTIONS) else ()
-    ):
-        if canonical([stage, agent, model, list(prompts)]) not in known.makers:
+        found.append((SPLIT, f"is in {split}; {why} {place}"))
+    for maker in sorted(makers_of(raw)) if base in (SAMPLES, INSTRUCTIONS) else ():
+        if canonical(maker) not in known.makers:
+            stage, agent, model, _ = maker
             detail = f"names {agent} of {stage} with the model {model!r}, and no run does"
-            found.faults.append((FIGURE, detail))
+            found.append((FIGURE, detail))
     if isinstance(record, Sample):
-        found.faults += _look_at_sample(known, split if place == split else "", raw, record)
+        found += _look_at_sample(known, split if place == split else "", raw, record)
     elif isinstance(record, Instruction):
-        found.faults += _look_at_instruction(known, record)
+        found += _look_at_instruction(known, record)
     elif isinstance(record, World):
         if record.spec.get("name") != record.name:
-            found.faults.append((RECORD, "is not called what its spec says"))
+            found.append((RECORD, "is not called what its spec says"))
         if known.machines.get(record.hash) is None:
-            found.faults.append((RECORD, "is not a world that can be run"))
-    return found
+            found.append((RECORD, "is not a world that can be run"))
+    return True, [*((kind, entry.file, detail, entry.id) for kind, detail in found), *made]
 
 
 def _name(base: Config) -> str:
@@ -519,9 +515,37 @@ def _split_of(known: Known, base: Config, raw: JsonObject) -> tuple[str, str]:
     return zone(known.plan, *tool_of(raw)).value, "its category and tool belong into"
 
 
-def _made(known: Known, config: Config, record: JsonObject, row: JsonObject) -> Made:
-    says = {config.row.wanted(record, recipe) for recipe in known.recipes} - {None}
-    return row["id"], _row_hash(config.encode(row, _quick)), says <= {True}, says != {False}
+def _look_at_made(
+    known: Known, config: Config, record: JsonObject, entry: Entry
+) -> Iterator[Fault]:
+    """The rows of another config are those that are made of a record, in their order.
+
+    Some may be left out: those that `datasets` would not give back, and those that a run's recipe
+    does not want.
+    """
+    base, lacking = base_of(config), 0
+    there, due = deque(entry.made.get(config.name, ())), [*config.row.of(record)]
+    for row in due:
+        says = {config.row.wanted(record, recipe) for recipe in known.recipes} - {None}
+        if not there or there[0][1]["id"] != row["id"]:
+            lacking += says <= {True} and config.holds(config.encode(row))
+            continue
+        file, stored = there.popleft()
+        if says == {False}:
+            yield TRAINING, file, "is there, though the recipe leaves it out", row["id"]
+        elif found := _difference(config, row, stored):
+            place, has, wanted = found
+            if isinstance(has, str) and isinstance(wanted, str):
+                pairs = zip(has, wanted, strict=False)
+                alike = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+                has, wanted = (text[max(0, alike - 20) :] for text in (has, wanted))
+            detail = f"`{place}` has {_short(has)}, its {_name(base)} {_short(wanted)}"
+            yield TRAINING, file, detail, row["id"]
+    if lacking and config.name in entry.made:
+        detail = f"lacks {lacking} of {len(due)} rows in `{config.name}` at its place"
+        yield TRAINING, entry.file, detail, entry.id
+    for file, stored in there:
+        yield TRAINING, file, f"has no {_name(base)} in `{base.name}` at its place", stored["id"]
 
 
 def _quick(value: Any) -> str:
@@ -532,16 +556,11 @@ def _quick(value: Any) -> str:
         return to_text(value)
 
 
-def _differing(config: Config, row: JsonObject, stored: JsonObject) -> str | None:
-    """The first column that is not as the row is stored; None if all are."""
-    if config.encode(row, _quick) == stored or (made := config.encode(row)) == stored:
+def _difference(config: Config, row: JsonObject, stored: JsonObject) -> tuple[str, Any, Any] | None:
+    """Where a stored row is not what is to be stored: the place, what is there, what is due."""
+    if config.encode(row, _quick) == stored:
         return None
-    return next(key for key in {**made, **stored} if made.get(key) != stored.get(key))
-
-
-def _row_hash(stored: JsonObject) -> bytes:
-    content = marshal.dumps(list(stored.items()), 2)  # 2: by value and exact type
-    return hashlib.blake2b(content, digest_size=8).digest()
+    return next(_differences("", stored, config.encode(row)), None)
 
 
 def _look_at_sample(
@@ -572,12 +591,14 @@ def _look_at_sample(
     need = raw["dialogue"]["query"]
     if split and (held_out := stray(known.plan, need, Split(split))):
         yield SPLIT, f"shows {held_out}, which is held out of {split}"
-    for api in shown(need) if APIS.name not in known.broken else ():
+    if APIS.name in known.broken:
+        return
+    for api in shown(need):
         if api_id(api) not in known.apis:
             yield SPLIT, f"shows {api_id(api)}, not in `apis`"
-        elif not any(_digest(text) in known.apis[api_id(api)] for text in _texts_of(api)):
+        elif _shown(api) not in known.apis[api_id(api)]:
             yield RECORD, f"shows {api_id(api)} otherwise than `apis` has it"
-    for api in needed(need) if split == Split.TEST_TOOL and APIS.name not in known.broken else ():
+    for api in needed(need) if split == Split.TEST_TOOL else ():
         if api["category"] not in known.seen_categories:
             yield SPLIT, f"needs {api_id(api)}, of whose category no tool is seen in training"
 
@@ -602,83 +623,86 @@ class Rows:
         self.files, self._progress, self._processes = files, progress, processes
         self.read = Counter[str]()  # by config
         self.inspected = 0
+        self._requests = set[bytes]()  # hashes of the samples whose instructions were read
 
     def verify(self) -> None:
-        tables = [t for s in self.files.told.configs.values() for t in s.values()]
-        self._total = sum(table.rows for table in tables)
+        files, tables = self.files, self.files.told.configs.values()
+        self._total = sum(table.rows for splits in tables for table in splits.values())
         # On the disk: the dialogues, while instructions may name them.
         self._samples = sqlite3.connect("")
-        self._samples.execute("CREATE TABLE samples (id TEXT, split TEXT, record TEXT)")
-        self._samples.execute("CREATE INDEX by_id ON samples (id)")
-        try:
+        with closing(self._samples):
+            self._samples.execute("CREATE TABLE samples (id TEXT, split TEXT, record TEXT)")
+            self._samples.execute("CREATE INDEX by_id ON samples (id)")
             for base in (APIS, WORLDS, SAMPLES, INSTRUCTIONS, REJECTED):
-                self._verify(base)
-        finally:
-            self._samples.close()
+                ids = set[bytes]()
+                for split in dict.fromkeys(chain(*map(files.tables, configs_of(base.row.origin)))):
+                    records = self._records(base, split, ids)
+                    if base is INSTRUCTIONS:
+                        self._hold_instructions(split, records)
+                    for _, row in records:
+                        if base is SAMPLES:
+                            self.inspected += 1
+                        if base is SAMPLES and files.tables(INSTRUCTIONS):
+                            stored = row["id"], split, to_text(base.row.record_of(row))
+                            self._samples.execute("INSERT INTO samples VALUES (?, ?, ?)", stored)
 
-    def rows(self, config: Config, split: str) -> Iterator[tuple[str, JsonObject]]:
+    def _rows(self, config: Config, split: str) -> Iterator[Stored]:
         for each in self.files.rows(config, split):
             self.read[config.name] += 1
             if self._progress and self.read.total() % 64 == 0:
                 self._progress(self.read.total(), self._total)
             yield each
 
-    def _verify(self, base: Config) -> None:
-        """The rows of a config that holds records whole, and those that are made of them."""
-        files, ids, groups = self.files, set[bytes](), set[bytes]()
-        derived = [c for c in configs_of(base.row.origin) if c is not base]
-        for split in dict.fromkeys(chain(*map(files.tables, (base, *derived)))):
-            followers = [Follower(self, config, split) for config in derived]
-            looked = self._looked(base, split)
-            for name, group in groupby(
-                looked, key=lambda one: str(one[1].get("sample", one[2].id))
-            ):
-                instructions = []
-                for file, row, found in group:
-                    if (hashed := _digest(found.id)) in ids:
-                        files.fault(RECORD, file, "its id is there twice", found.id)
-                    ids.add(hashed)
-                    for kind, detail in found.faults:
-                        files.fault(kind, file, detail, found.id)
-                    for each in followers:
-                        each.follow(file, row, found)
-                    if found.made is None:
-                        continue
-                    if base is SAMPLES:
-                        self.inspected += 1
-                    if base is SAMPLES and files.tables(INSTRUCTIONS):
-                        stored = found.id, split, to_text(base.row.record_of(row))
-                        self._samples.execute("INSERT INTO samples VALUES (?, ?, ?)", stored)
-                    if base is INSTRUCTIONS:
-                        instructions.append(Instruction.model_validate(base.row.record_of(row)))
-                if not instructions:
-                    continue
-                if (hashed := _digest(name)) in groups:
-                    detail = "instructions of its sample stand apart from each other"
-                    files.fault(RECORD, file, detail, name)
-                groups.add(hashed)
-                if seed := self._seed(split, name, file, instructions):
-                    for of, kind, detail in _held_against(seed, instructions):
-                        files.fault(kind, file, detail, of)
-            for each in followers:
-                each.finish()
+    def _records(self, base: Config, split: str, ids: set[bytes]) -> Iterator[Stored]:
+        """The rows of a table that hold records; all faults of the table, and of those that are
+        made of its records, are told. `ids`: hashes of those of the config that were read."""
+        files = self.files
+        followers = {
+            config.name: Follower(self._rows(config, split), config)
+            for config in configs_of(base.row.origin)
+            if config is not base
+        }
 
-    def _looked(self, base: Config, split: str) -> Iterator[tuple[str, JsonObject, Looked]]:
-        """File, row and what was found of each row of a table."""
-        mark = "".join(self.files.hashes.values())
-        waiting = deque[list[tuple[str, JsonObject]]]()
+        def entries() -> Iterator[Entry]:
+            for file, row in self._rows(base, split):
+                made = {name: each.take(str(row["id"])) for name, each in followers.items()}
+                read = {
+                    n: rows for n, rows in made.items() if rows or (n, split) not in files.broken
+                }
+                yield Entry(file, row, read)
 
-        def tasks() -> Iterator[tuple[Path, str, str, str, list[JsonObject]]]:
-            there = self.rows(base, split)
-            while chunk := list(islice(there, CHUNK)):
-                waiting.append(chunk)
-                yield self.files.root, mark, base.name, split, [row for _, row in chunk]
-
-        count = sum(table.rows for table in self.files.tables(base).values())
+        mark = "".join(files.hashes.values())
+        given, kept = tee(batches(entries(), CHUNK))
+        tasks = ((files.root, mark, base.name, split, chunk) for chunk in given)
+        count = sum(table.rows for table in files.tables(base).values())
         beside = self._processes if count >= MANY else 0
-        for found in in_processes(look_at_rows, tasks(), beside):
-            for (file, row), looked in zip(waiting.popleft(), found, strict=True):
-                yield file, row, looked
+        for looked, chunk in zip(in_processes(look_at_entries, tasks, beside), kept, strict=True):
+            for (is_record, faults), entry in zip(looked, chunk, strict=True):
+                if (hashed := _digest(entry.id)) in ids:
+                    files.fault(RECORD, entry.file, "its id is there twice", entry.id)
+                ids.add(hashed)
+                for each in faults:
+                    files.fault(*each)
+                if is_record:
+                    yield entry.file, entry.row
+        detail = f"has no {_name(base)} in `{base.name}` at its place"
+        for file, row in chain.from_iterable(each.rest() for each in followers.values()):
+            if (base.name, split) not in files.broken:
+                files.fault(TRAINING, file, detail, row.get("id"))
+
+    def _hold_instructions(self, split: str, rows: Iterable[Stored]) -> None:
+        """Hold the instructions of each sample against its calls, and against each other."""
+        for name, group in groupby(rows, key=lambda stored: str(stored[1]["sample"])):
+            places, stored = zip(*group, strict=True)
+            file, records = places[-1], map(INSTRUCTIONS.row.record_of, stored)
+            found = [*map(Instruction.model_validate, records)]
+            if (hashed := _digest(name)) in self._requests:
+                detail = "instructions of its sample stand apart from each other"
+                self.files.fault(RECORD, file, detail, name)
+            self._requests.add(hashed)
+            if seed := self._seed(split, name, file, found):
+                for of, kind, detail in _held_against(seed, found):
+                    self.files.fault(kind, file, detail, of)
 
     def _seed(self, split: str, name: str, file: str, found: list[Instruction]) -> Seed | None:
         """What the instructions were made of; None, and a fault, if it is not there."""
@@ -703,6 +727,24 @@ class Rows:
         if (SAMPLES.name, split) not in self.files.broken:
             self.files.fault(RECORD, file, f"its sample is not in `samples` of {split}", name)
         return None
+
+
+class Follower:
+    """The rows of a table that are made of another's records, read in step with these."""
+
+    def __init__(self, rows: Iterator[Stored], config: Config) -> None:
+        self._rows, self._config, self._next = rows, config, next(rows, None)
+
+    def take(self, record: str) -> list[Stored]:
+        """The next rows, as far as their ids are those of rows of this record."""
+        ids, taken = self._config.row.ids(record), list[Stored]()
+        while self._next and self._next[1]["id"] in ids:
+            taken.append(self._next)
+            self._next = next(self._rows, None)
+        return taken
+
+    def rest(self) -> Iterator[Stored]:
+        return chain([self._next] if self._next else (), self._rows)
 
 
 def _held_against(seed: Seed, group: list[Instruction]) -> Iterator[tuple[str, FaultKind, str]]:
@@ -732,64 +774,6 @@ def _held_against(seed: Seed, group: list[Instruction]) -> Iterator[tuple[str, F
     for level, findings in inspect_levels(seed, {**begun, **texts}).items():
         for finding in findings if level in found else ():
             yield found[level].id, CHECK, f"{finding.reason}: {finding.detail}"
-
-
-class Follower:
-    """The rows of a config that are made of another's records, read in step with these.
-
-    Some may be left out: those that `datasets` would not give back, and those of a record that a
-    run's recipe does not want.
-    """
-
-    def __init__(self, rows: Rows, config: Config, split: str) -> None:
-        self._files, self._config, self._split = rows.files, config, split
-        self._there = rows.rows(config, split)
-        self._next = next(self._there, None)
-
-    def follow(self, file: str, row: JsonObject, found: Looked) -> None:
-        """A record's rows are the next ones, and equal to what is made of it."""
-        while found.made is None and self._next and str(self._next[1]["id"]).startswith(found.id):
-            self._next = next(self._there, None)  # those of a record that cannot be read
-        made, lacking = (found.made or {}).get(self._config.name, []), 0
-        for name, hashed, is_wanted, may_be in made:
-            if self._next is None or self._next[1]["id"] != name:
-                lacking += is_wanted and self._config.holds(self._made(row, name))
-                continue
-            where, stored = self._next
-            self._next = next(self._there, None)
-            if not may_be:
-                detail = "is there, though the recipe leaves it out"
-                self._files.fault(TRAINING, where, detail, name)
-            elif _row_hash(stored) != hashed and (detail := self._difference(row, stored)):
-                self._files.fault(TRAINING, where, detail, name)
-        if lacking and (self._config.name, self._split) not in self._files.broken:
-            detail = f"lacks {lacking} of {len(made)} rows in `{self._config.name}` at its place"
-            self._files.fault(TRAINING, file, detail, found.id)
-
-    def finish(self) -> None:
-        base = base_of(self._config)
-        detail = f"has no {_name(base)} in `{base.name}` at its place"
-        for file, row in chain([self._next] if self._next else (), self._there):
-            if (base.name, self._split) not in self._files.broken:
-                self._files.fault(TRAINING, file, detail, row.get("id"))
-
-    def _difference(self, row: JsonObject, stored: JsonObject) -> str:
-        """Where a row leaves the record it is made of: the column, and the item of a list; empty
-        if it does not."""
-        if not (found := next(_differences("", stored, self._made(row, stored["id"])), None)):
-            return ""
-        place, there, due = found
-        if isinstance(there, str) and isinstance(due, str):
-            pairs = enumerate(zip(there, due, strict=False))
-            at = next((n for n, (a, b) in pairs if a != b), min(len(there), len(due)))
-            at = max(0, at - 20)
-            there, due = there[at:], due[at:]
-        return f"`{place}` has {_short(there)}, its {_name(base_of(self._config))} {_short(due)}"
-
-    def _made(self, row: JsonObject, name: str) -> JsonObject:
-        """The row of that id that is made of a record, as it is to be stored."""
-        rows = self._config.row.of(base_of(self._config).row.record_of(row))
-        return next(self._config.encode(each) for each in rows if each["id"] == name)
 
 
 # -- 4. Figures ------------------------------------------------------------------------------------
@@ -845,26 +829,19 @@ def _differences(place: str, told: Any, due: Any) -> Iterator[tuple[str, Any, An
 
 def _run_figures(files: VersionFiles, name: str, counts: Counts, told: Manifest) -> None:
     """What a run accepted and rejected is there; of runs before the last only a part is left."""
-    made = {
-        "rows": counts.accepted,
-        "rejected": counts.rejected,
-        "instructions": counts.instructions,
-    }
-    found = Counter[str]()
+    made = {"rows": counts.accepted, "rejected": counts.rejected}
     if told.extended:
         if name != told.extended.run:
             return
-        configs = {"rows": SAMPLES, "rejected": REJECTED, "instructions": INSTRUCTIONS}
-        for what, config in configs.items():
-            found[what] = sum(told.extended.rows.get(config.name, {}).values())
+        made["instructions"] = counts.instructions  # a run that adds nothing rewrites nothing
+        rows, configs = told.extended.rows, {"rows": SAMPLES.name}
+        found = {what: sum(rows.get(configs.get(what, what), {}).values()) for what in made}
     else:
-        del made["instructions"]  # a run that adds nothing rewrites nothing
         last = [told.regenerated] if told.regenerated else [*told.splits]
         mine = [f for f in map(told.splits.get, last) if f and f.get("runs") == [name]]
         if not mine:
             return
-        for what in made:
-            found[what] = sum(n for f in mine if isinstance(n := f.get(what), int))
+        found = {w: sum(n for f in mine if isinstance(n := f.get(w), int)) for w in made}
     # A run for one split may have rejected records that belong to no split, among other runs'.
     before = told.splits.get(BEFORE_QUERIES, {}).get("runs") if told.regenerated else ()
     for what, number in made.items():

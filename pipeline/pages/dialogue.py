@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -13,12 +12,10 @@ from rich.text import Text
 
 from toolloom.pipeline.checks.calls import differences, fits, pair
 from toolloom.pipeline.checks.transcript import made
-from toolloom.pipeline.pages.recipes import preview_sections
+from toolloom.pipeline.pages.sections import preview_sections
 from toolloom.pipeline.render.html import render
-from toolloom.pipeline.render.section import visible
 from toolloom.pipeline.render.terminal import indented, messages_view, text, view
-from toolloom.pipeline.store.version import Version
-from toolloom.schemas import Dialogue, Instruction, JsonObject, Sample, StoreError
+from toolloom.schemas import Dialogue, Instruction, JsonObject, Sample
 from toolloom.schemas.splits import api_id, need_of
 
 if TYPE_CHECKING:
@@ -30,26 +27,12 @@ SHORT = 200  # characters of JSON that are shown without being asked for
 TECHNICAL = ("id", "pool", "outside", "intent", "provenance", "seed", "ability", "scenario")
 
 
-@contextmanager
-def readable(version: Version, row: JsonObject) -> Iterator[None]:
-    """What is wrong with a row, as StoreError."""
-    try:
-        yield
-    except (AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
-        why = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
-        raise StoreError(
-            f"{version.path}: the row {row.get('id')} is damaged ({visible(why)}). "
-            f"`toolloom verify {version.label}` tells more."
-        ) from error
-
-
 def dialogue_html(record: JsonObject, *, raw: bool = False, longest: int | None = None) -> str:
     """An accepted sample, a rejected record or an instruction, each as JSON, as one `<article>`.
 
     Findings stand at the turn they are about, the intent beside the call that serves it. `raw`:
     with the model's raw responses, folded. `longest`: characters of each text that are shown.
     """
-
     rejected = record if "reason" in record else None
     inner: JsonObject = record["record"] if rejected else record
     need, dialogue = need_of(inner), inner.get("dialogue", inner)
@@ -192,9 +175,7 @@ def instruction_view(instruction: Instruction) -> RenderableType:
 
 def rejected_view(row: JsonObject, verbatim: bool = False) -> RenderableType:
     """A rejected record: what was found, the dialogue as far as it came, what the model said.
-
-    `verbatim`: the endpoint's whole responses in place of the model's text in them.
-    """
+    `verbatim`: the endpoint's whole responses in place of the model's text in them."""
     record, need = row["record"], need_of(row["record"])
     agent = f" ({row['agent']})" if row["agent"] else ""
     parts: list[RenderableType] = [

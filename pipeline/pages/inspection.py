@@ -26,13 +26,15 @@ from pydantic import Field
 from rapidfuzz import fuzz, process
 
 from toolloom import prompts
+from toolloom.pipeline.dataset.configs import REJECTED, SAMPLES
 from toolloom.pipeline.dataset.figures import added
-from toolloom.pipeline.pages.dialogue import dialogue_html, readable
+from toolloom.pipeline.pages.dialogue import dialogue_html
 from toolloom.pipeline.render.html import notebook_html
 from toolloom.pipeline.render.section import visible
 from toolloom.pipeline.store.files import hold, read_lines, read_records, record_line, write_lines
+from toolloom.pipeline.store.parquet import Config
 from toolloom.pipeline.store.sync import local_outputs
-from toolloom.pipeline.store.version import PARTS, Version, find_version, versions
+from toolloom.pipeline.store.version import Version, find_version, versions
 from toolloom.schemas import JsonObject, NothingFound, Record, ToolloomError, digest
 from toolloom.schemas.splits import need_of, needed
 
@@ -41,7 +43,6 @@ FILTERS = ("agent", "reason", "check", "model", "ability", "category", "prompt",
 MANY = " · "  # between the categories, or the prompts, of one record
 KEPT = 400  # characters of a text in the table
 MOST = 10_000  # accepted dialogues among which the nearest one is sought
-INNER = ("findings", "record", "dialogue", "verdict", "flags", "provenance")  # columns of JSON
 
 
 class Judgement(Record):
@@ -119,12 +120,13 @@ class Inspection:
         return pd.DataFrame(lines, columns=names).sort_values("key", ignore_index=True)
 
     def _line(self, row: JsonObject, templates: dict[str, str]) -> JsonObject:
-        with readable(self.version, row):
-            record, findings = (self.version.parsed(row, name) for name in ("record", "findings"))
+        with self.version.readable(row):
+            whole = REJECTED.row.record_of(row)
+            record, findings = whole["record"], whole["findings"]
             need, dialogue = need_of(record), record.get("dialogue", record)
             # What checks or curation reject is a finished dialogue: the work of its writer.
             made = dialogue.get("provenance") if "messages" in dialogue else None
-            maker = (made or self.version.parsed(row, "provenance") or [{}])[-1]
+            maker = (made or whole["provenance"] or [{}])[-1]
             steps = (*needed(need), *(record.get("seed") or {}).get("steps", ()), record)
             categories = dict.fromkeys(step.get("category") for step in steps)
             used = [f"{templates.get(h, 'earlier text')} {h}" for h in maker.get("prompts") or ()]
@@ -141,12 +143,12 @@ class Inspection:
             shown = {name: visible((value or "–")[:KEPT]) for name, value in line.items()}
             return {**shown, "key": key}
 
-    def whole(self, config: str, split: str, index: int) -> JsonObject:
+    def whole(self, config: Config, split: str, index: int) -> JsonObject:
         """A row of `rejected` or `samples` with all it holds. Raises StoreError."""
-        paths = [str(path) for path in self.version.files(config, split)]
-        with readable(self.version, {"id": f"{index} of {config}/{split}"}):
-            row = pyarrow.dataset.dataset(paths, format="parquet").take([index]).to_pylist()[0]
-        return {key: self.version.parsed(row, key) if key in INNER else row[key] for key in row}
+        paths = [str(path) for path in self.version.files(config.name, split)]
+        with self.version.readable({"id": f"{index} of {config.name}/{split}"}):
+            (row,) = pyarrow.dataset.dataset(paths, format="parquet").take([index]).to_pylist()
+            return {"id": row["id"], **config.row.record_of(row)}
 
     def counts(self, column: str) -> pd.Series[int]:
         """Rejected records by what they have in a column, the most frequent first."""
@@ -181,10 +183,8 @@ class Inspection:
         return mark
 
     def precision(self, column: str = "agent") -> pd.DataFrame:
-        """Of what was rejected and judged, how much is rightly rejected, with 95 % intervals.
-
-        Equal records count once, a tie of curators not at all.
-        """
+        """Of what was rejected and judged, how much is rightly rejected, with 95 % intervals. Equal
+        records count once, a tie of curators not at all."""
         rows, votes = self.rows.drop_duplicates("key"), self.marks.astype({"agrees": float})
         agree = votes.groupby("key")["agrees"].mean()
         rightly = rows["key"].map((agree[agree != 0.5] > 0.5).astype(float)).astype(float)
@@ -192,12 +192,9 @@ class Inspection:
         counts = {"rejected": "size", "judged": "count", "rightly": "sum"}
         table = rows.explode(column).groupby(column)["rightly"].agg(**counts).astype(int)
         part = table["rightly"] / table["judged"]
-        shares = {"precision": part, **wilson(part, table["judged"])}
-        shown = {
-            name: share.map("{:.0%}".format).where(part.notna(), "")
-            for name, share in shares.items()
-        }
-        return table.assign(**shown)
+        for name, share in {"precision": part, **wilson(part, table["judged"])}.items():
+            table[name] = share.map("{:.0%}".format).where(part.notna(), "")
+        return table
 
     @cached_property
     def _accepted(self) -> dict[tuple[str, int], str]:
@@ -211,10 +208,7 @@ class Inspection:
     def nearest(self, text: str) -> JsonObject | None:
         """The accepted dialogue whose request is most like a text."""
         best = process.extractOne(text, self._accepted, scorer=fuzz.token_sort_ratio)
-        if best is None:
-            return None
-        stored = self.whole("samples", *best[2])
-        return {part: stored[part] for part in ("id", *PARTS)}
+        return self.whole(SAMPLES, *best[2]) if best else None
 
 
 def request_of(record: JsonObject) -> str:
@@ -301,9 +295,9 @@ class Viewer:
         marks = self.data.marks.query("key == @row.key")
         self.note.value = "".join(marks.loc[marks["curator"] == self.data.curator, "note"])
         told = (f"{m.curator}: {'dis' * (not m.agrees)}agrees {m.note}" for m in marks.itertuples())
-        record = self.data.whole("rejected", row["split"], row["index"])
+        record = self.data.whole(REJECTED, row["split"], row["index"])
         near = self.data.nearest(row["text"])
-        with readable(version, record):
+        with version.readable(record):
             rejected = Markup(dialogue_html(record, raw=True))
         accepted = Markup(dialogue_html(near)) if near else "There is none."
         page = Markup(

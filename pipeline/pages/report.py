@@ -13,7 +13,6 @@ from base64 import b64encode
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import accumulate, groupby, islice
 from pathlib import Path
@@ -21,14 +20,15 @@ from statistics import fmean
 from typing import NamedTuple
 
 from toolloom.pipeline.curation.duplicates import folded
+from toolloom.pipeline.dataset.configs import REJECTED, SAMPLES
 from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, added
 from toolloom.pipeline.dataset.run_report import StageCount
-from toolloom.pipeline.pages.dialogue import dialogue_html, readable
+from toolloom.pipeline.pages.dialogue import dialogue_html
 from toolloom.pipeline.pages.sections import use_cells, worlds_sections
 from toolloom.pipeline.render.html import render, source, words
 from toolloom.pipeline.render.section import Bar, Label, Section, counted, dollars, percent
 from toolloom.pipeline.store.files import replacing
-from toolloom.pipeline.store.version import PARTS, Version
+from toolloom.pipeline.store.version import Version
 from toolloom.pipeline.worlds.scripts import script_name
 from toolloom.schemas import JsonObject, StoreError, Usage
 from toolloom.schemas.splits import api_id, need_of, needed
@@ -89,24 +89,22 @@ def place(name: str) -> int:
     return int.from_bytes(digest[:8], "big")
 
 
-@dataclass
 class ReadRows:
     """What the rows tell."""
 
-    samples: dict[tuple[str, ...], Draw] = field(
-        default_factory=lambda: defaultdict(Draw, {INSTRUCTIONS: Draw(SHOWN * len(LEVELS))})
-    )
-    requests: dict[str, Draw] = field(default_factory=lambda: defaultdict(lambda: Draw(DRAWN)))
-    lengths: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    rejected: Counter[tuple[str, str]] = field(default_factory=Counter)  # reason, stage
-    levels: Counter[str] = field(default_factory=Counter)  # of instructions
-    apis: dict[str, str] = field(default_factory=dict)  # category by id
-    called: set[str] = field(default_factory=set)  # ids of APIs
-    voices: dict[tuple[str, str], str] = field(default_factory=dict)  # of a world's scripts
-    openings: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    shapes: Counter[str] = field(default_factory=Counter)  # of replies
-    spoken: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    """Words of the user turns, by voice."""
+    def __init__(self) -> None:
+        self.samples = defaultdict[tuple[str, ...], Draw](Draw)
+        self.samples[INSTRUCTIONS] = Draw(SHOWN * len(LEVELS))
+        self.requests = defaultdict[str, Draw](lambda: Draw(DRAWN))
+        self.lengths = defaultdict[str, Counter[int]](Counter)
+        self.rejected = Counter[tuple[str, str]]()  # reason, stage
+        self.levels = Counter[str]()  # of instructions
+        self.apis: dict[str, str] = {}  # category by id
+        self.called = set[str]()  # ids of APIs
+        self.voices: dict[tuple[str, str], str] = {}  # of a world's scripts
+        self.openings = defaultdict[str, Counter[str]](Counter)  # of turns, by speaker
+        self.shapes = Counter[str]()  # of replies
+        self.spoken = defaultdict[str, Counter[int]](Counter)  # words of user turns, by voice
 
     def add(self, config: str, row: JsonObject) -> None:
         """A row, with its split."""
@@ -141,9 +139,8 @@ class ReadRows:
         text = json.dumps([[m.get("content"), m.get("tool_calls")] for m in messages])
         self.lengths["tokens of the dialogue, about"][len(text) // 4] += 1
         is_expanded = EXPANDED in {share["stage"] for share in json.loads(row["provenance"])}
-        script = setting.get("script")
         maker = "rows of templates" if is_expanded else "written by agents"
-        if script:
+        if script := setting.get("script"):
             maker = "of worlds' scripts"
             self.samples["scripts", setting["world"], "".join(script)].offer(row["id"], row)
         self.requests[maker].offer(row["id"], {"text": need["text"][:LETTERS]})
@@ -169,7 +166,7 @@ def read(version: Version, tick: Callable[[int, int], None] = lambda done, of: N
     for config in configs:
         for split in version.splits(config):
             for row in version.rows(config, split):
-                with readable(version, row):
+                with version.readable(row):
                     seen.add(config, {"split": split, **row})
                 done += 1
                 tick(done, total)
@@ -187,10 +184,8 @@ class Chapter(NamedTuple):
 
 
 def page(version: Version, seen: ReadRows) -> str:
-    """The HTML. Equal versions make equal pages: there is no time of day and no path in it.
-
-    Raises StoreError for what is damaged.
-    """
+    """The HTML. Equal versions make equal pages: there is no time of day and no path in it. Raises
+    StoreError for what is damaged."""
     style, script = source("report.css") + source("style.css"), source("report.js")
 
     def hashed(text: str) -> str:
@@ -261,18 +256,14 @@ def _facts(version: Version) -> Iterator[tuple[str, str]]:
 def _splits(version: Version) -> Section:
     """Rows of each split, and how many APIs its dialogues call."""
     there = version.manifest["configs"].get("instructions", {})
-    rows = [
-        (
-            name,
-            split["rows"],
-            *([int(there.get(name, {}).get("rows", 0))] if there else []),
-            split["rejected"],
-            split["apis"],
-        )
-        for name, split in version.told("splits").items()
-    ]
-    also = ["Instructions"] if there else []
-    return Section("Rows by split", ("Split", "Dialogues", *also, "Rejected", "APIs called"), rows)
+    head, rows = ["Split", "Dialogues", "Rejected", "APIs called"], []
+    for name, split in version.told("splits").items():
+        rows.append([name, split["rows"], split["rejected"], split["apis"]])
+        if there:
+            rows[-1].insert(2, int(there.get(name, {}).get("rows", 0)))
+    if there:
+        head.insert(2, "Instructions")
+    return Section("Rows by split", head, rows)
 
 
 def _chapters(version: Version, seen: ReadRows) -> Iterator[Chapter]:
@@ -290,23 +281,21 @@ def _chapters(version: Version, seen: ReadRows) -> Iterator[Chapter]:
     if len(runs) > 1:
         about += f" {len(runs):,} runs made this version; later ones added rows, or replaced some."
     yield Chapter("funnel", "From domains to accepted dialogues", about, [_funnel(stages)])
-    about = "Nothing was rejected."
-    if seen.rejected:
-        about = (
-            "The first reason of each rejected record, and the stages it was rejected in. Select a "
-            "reason to see samples."
-        )
+    about = (
+        "The first reason of each rejected record, and the stages it was rejected in. Select a "
+        "reason to see samples."
+    )
+    if not seen.rejected:
+        about = "Nothing was rejected."
     yield Chapter("reasons", "Why records were rejected", about, _reasons(seen))
-    charts = [*_charts(version, seen)]
-    yield Chapter("distributions", "What is in it", "", charts, "charts")
+    yield Chapter("distributions", "What is in it", "", [*_charts(version, seen)], "charts")
     if worlds := worlds_sections(version.manifest):
         yield Chapter("worlds", "Worlds", "", worlds)
-    about, diverse = _diversity(seen)
-    yield Chapter("diversity", "Diversity", about, diverse)
+    yield Chapter("diversity", "Diversity", *_diversity(seen))
     yield Chapter("wording", "Wording", "", [*_wording(seen)])
     dialogues = sum(split["rows"] for split in version.told("splits").values())
-    about, cost = _cost(stages, runs, dialogues + seen.levels.total())
-    yield Chapter("cost", "What it took", about, cost)
+    made = dialogues + seen.levels.total()
+    yield Chapter("cost", "What it took", *_cost(stages, runs, made))
 
 
 def _funnel(stages: Mapping[str, Sequence[StageCount]]) -> Section:
@@ -367,14 +356,14 @@ def _charts(version: Version, seen: ReadRows) -> Iterator[Section]:
 
 def chart(title: str, counts: Mapping[str, int], of: int) -> Section:
     """Bars in the order given, each with its share; of very many the first ones."""
-    rest = [*counts.values()][MOST:]
-    note = f"{len(rest):,} more, with {sum(rest):,} in all." if rest else ""
     most = max(counts.values(), default=0) or 1
     rows = [
         (Label(label), Bar((("good", count),), most), f"{count:,} ({share(count / of)})")
-        for label, count in [*counts.items()][:MOST]
+        for label, count in counts.items()
     ]
-    return Section(title, rows=rows, note=note)
+    rest = [*counts.values()][MOST:]
+    note = f"{len(rest):,} more, with {sum(rest):,} in all." if rest else ""
+    return Section(title, rows=rows[:MOST], note=note)
 
 
 def share(part: float) -> str:
@@ -501,10 +490,8 @@ def _cost(
 
 
 def samples(version: Version, seen: ReadRows) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """The samples on the page: their group, HTML, and what they can be found by.
-
-    Raises StoreError for a row that is damaged.
-    """
+    """The samples on the page: their group, HTML, and what they can be found by. Raises StoreError
+    for a row that is damaged."""
     frequent = {reason for reason, _ in _by_reason(seen)[:REASONS]}
     scripts = (k for k, draw in seen.samples.items() if k[0] == "scripts" and draw.seen > 1)
     sheets = sorted(scripts, key=lambda kind: place("\0".join(kind[1:])))[:SHEETS]
@@ -526,16 +513,14 @@ def samples(version: Version, seen: ReadRows) -> Iterator[tuple[str, str, dict[s
 
 def _sample(version: Version, row: JsonObject) -> tuple[str, dict[str, str]]:
     """An accepted dialogue or a rejected record, as it is stored."""
-    with readable(version, row):
+    with version.readable(row):
         if "reason" in row:
-            parsed = {name: json.loads(row[name]) for name in ("findings", "record", "provenance")}
             note = "… (cut here: the config `rejected` has it whole)"
             raw = [r if len(r) <= RAW_LONGEST else r[:RAW_LONGEST] + note for r in row["raw"][:RAW]]
-            record = {**row, **parsed, "raw": raw}
-            need = need_of(record["record"])
+            record = {**REJECTED.row.record_of(row), "raw": raw}
         else:
-            record = {"id": row["id"], **{part: json.loads(row[part]) for part in PARTS}}
-            need = need_of(record)
+            record = {"id": row["id"], **SAMPLES.row.record_of(row)}
+        need = need_of(record.get("record", record))
         setting = need.get("setting") or {}
         whose = "of a model" if not setting.get("script") else "of a script, free to use again"
         facets = {
@@ -548,30 +533,31 @@ def _sample(version: Version, row: JsonObject) -> tuple[str, dict[str, str]]:
 
 
 def path_of(version: Version, output: Path | None) -> Path:
-    """Where a report goes: `<name>-<version>.html` here, or in the folder that is named.
-
-    Raises StoreError rather than to write over a file that is no report.
-    """
+    """Where a report goes: `<name>-<version>.html` here, or in the folder that is named. Raises
+    StoreError rather than to write over a file that is no report."""
     name = f"{version.name}-{version.number}.html"
     path = Path(name) if output is None else output
     try:
         path = path / name if path.is_dir() else path
-        if not path.parent.is_dir():
-            raise StoreError(
-                f"{path.parent}: there is no such folder. Make it, or choose another place with "
-                "--output."
-            )
-        if path.exists():
-            with path.open("rb") as file:
-                is_ours = file.read(len(MARK)) == MARK
-            if not is_ours:
-                raise StoreError(
-                    f"{path}: exists, and is not a report of toolloom's. Choose another file with "
-                    "--output."
-                )
+        is_there = path.parent.is_dir()
+        is_other = path.exists() and _beginning(path) != MARK
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: cannot be read ({error}). Choose another --output.") from error
+    if not is_there:
+        raise StoreError(
+            f"{path.parent}: there is no such folder. Make it, or choose another place with "
+            "--output."
+        )
+    if is_other:
+        raise StoreError(
+            f"{path}: exists, and is not a report of toolloom's. Choose another file with --output."
+        )
     return path
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(len(MARK))
 
 
 def write(path: Path, text: str) -> int:

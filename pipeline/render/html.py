@@ -15,10 +15,8 @@ FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "pages")
 
 
 def render(name: str, **variables: Any) -> str:
-    """A page or a part of one; every value is escaped that is not markup of ours.
-
-    Raises LookupError for a record that lacks what its template shows.
-    """
+    """A page or a part of one; every value is escaped that is not markup of ours. Raises
+    LookupError for a record that lacks what its template shows."""
     try:
         return _environment().get_template(name).render(variables)
     except jinja2.UndefinedError as error:
@@ -45,7 +43,8 @@ def _environment() -> jinja2.Environment:
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_final,
+        # What a template puts into a page; markup is ours.
+        finalize=lambda value: value if hasattr(value, "__html__") else visible(value),
     )
     environment.filters["count"] = lambda number: f"{number:,}"
     environment.filters["words"] = words
@@ -65,8 +64,3 @@ def cut(value: object, longest: int | None) -> str:
     if longest is None or len(whole) <= longest:
         return whole
     return f"{whole[:longest]}… ({len(whole) - longest:,} more characters)"
-
-
-def _final(value: Any) -> Any:
-    """What a template puts into a page."""
-    return value if hasattr(value, "__html__") else visible(value)  # markup is ours

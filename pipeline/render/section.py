@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -61,10 +61,8 @@ Cell: TypeAlias = str | int | Bar | Label
 
 @dataclass(frozen=True)
 class Section:
-    """A table with its title, a note below it, and a list; any of them may be missing.
-
-    Without a `head` the rows have no line of names above them.
-    """
+    """A table with its title, a note below it, and a list; any of them may be missing. Without a
+    `head` the rows have no line of names above them."""
 
     title: str = ""
     head: Sequence[str] = ()
@@ -128,13 +126,6 @@ def short(value: str, widest: int = 72) -> str:
     """The beginning of a text, on one line."""
     line = " ".join(value[: 4 * widest].split())
     return line if len(line) <= widest else line[: widest - 1] + "…"
-
-
-def first(counts: Mapping[str, int], most: int = FIRST) -> dict[str, int]:
-    """The first of many counts, and the sum of the others."""
-    rest = [*counts.values()][most:]
-    more = {f"… and {len(rest):,} more": sum(rest)} if rest else {}
-    return {**dict([*counts.items()][:most]), **more}
 
 
 def first_lines(lines: Sequence[str], where: str = "", most: int = FIRST) -> list[str]:

@@ -28,17 +28,14 @@ def view(sections: Iterable[Section]) -> RenderableType:
     """Sections, one below the other, with an empty line between them."""
     lines: list[RenderableType] = []
     for section in sections:
-        lines += [text(""), *_lines(section)] if lines else _lines(section)
+        lines += [
+            *([text("")] if lines else []),
+            *([text(section.title, "bold")] if section.title else []),
+            *([_grid(section)] if section.head or section.rows else []),
+            *([text(section.note)] if section.note else []),
+            *map(indented, section.items),
+        ]
     return Group(*lines)
-
-
-def _lines(section: Section) -> list[RenderableType]:
-    return [
-        *([text(section.title, "bold")] if section.title else []),
-        *([_grid(section)] if section.head or section.rows else []),
-        *([text(section.note)] if section.note else []),
-        *map(indented, section.items),
-    ]
 
 
 def _grid(section: Section) -> Table:

@@ -83,10 +83,8 @@ def dotted(place: Iterable[str | int]) -> str:
 
 
 def read(path: Path, error: type[ToolloomError], plain: bool = True) -> WrittenDocument:
-    """The one YAML document of a file; every scalar as text if not `plain`.
-
-    Raises `error` if it cannot be read at all.
-    """
+    """The one YAML document of a file; every scalar as text if not `plain`. Raises `error` if it
+    cannot be read at all."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):

@@ -39,9 +39,8 @@ _DELICATE = re.compile(r"[\d.]{9}|\de[+-]\d|NaN|Infinity|\\ud")
 class TableRow(BaseModel):
     """A row of a config: its fields are the columns, its docstring what the card says of them."""
 
-    origin: ClassVar[type[Record]] = (
-        Sample  # what rows are made of: also Instruction, Rejected, Api, World
-    )
+    # What rows are made of: also Instruction, Rejected, Api, World.
+    origin: ClassVar[type[Record]] = Sample
 
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
@@ -52,6 +51,11 @@ class TableRow(BaseModel):
     def record_of(cls, row: JsonObject) -> JsonObject:
         """The record in a stored row, as JSON, of a config that holds records whole."""
         raise NotImplementedError
+
+    @classmethod
+    def ids(cls, record: str) -> tuple[str, ...]:
+        """The ids of the rows of a record that has this id."""
+        return (record,)
 
     @classmethod
     def wanted(cls, record: JsonObject, recipe: JsonObject) -> bool | None:
@@ -249,9 +253,7 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 def read_rows(path: Path, size: int = 64, *, stored: bool = False) -> Iterator[JsonObject]:
     """The rows of a Parquet file, `size` in memory at a time; objects are decoded, or as `stored`.
-
-    Raises StoreError for what is missing or damaged.
-    """
+    Raises StoreError for what is missing or damaged."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

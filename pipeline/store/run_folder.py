@@ -73,9 +73,7 @@ class StageMark(Mark):
 
 
 def _read_mark(path: Path, model: type[R]) -> R | None:
-    if not path.exists():
-        return None
-    return next(read_records(path, model), None)
+    return next(read_records(path, model), None) if path.exists() else None
 
 
 class StageFolder:
@@ -191,9 +189,9 @@ class StageFolder:
     def _files(self, kind: Kind) -> list[Path]:
         if self.mark:
             return [self.path / f"{kind}.jsonl"]
-        done = (self.path / "shards").glob("*.done")
-        # 100000.done sorts before 99999.done as text.
-        return [d.with_suffix(f".{kind}.jsonl") for d in sorted(done, key=lambda d: int(d.stem))]
+        # As numbers: 100000.done sorts before 99999.done as text.
+        done = sorted((self.path / "shards").glob("*.done"), key=lambda path: int(path.stem))
+        return [path.with_suffix(f".{kind}.jsonl") for path in done]
 
 
 def batches(records: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -281,8 +279,7 @@ class RunFolder:
 
     def expanded(self) -> Iterator[JsonObject]:
         """The rows of templates and of scripts, once all are made."""
-        for stage in self._beside(Sample):
-            yield from stage.objects("accepted")
+        return chain.from_iterable(each.objects("accepted") for each in self._beside(Sample))
 
     def rows(self) -> Iterator[JsonObject]:
         """The dialogues of the dataset that the run makes: samples, then rows of templates."""
@@ -290,8 +287,8 @@ class RunFolder:
 
     def instructions(self) -> Iterator[Instruction]:
         """Requests at five granularities, as far as they are rewritten."""
-        for stage in self._beside(Instruction):
-            yield from stage.records(Instruction)
+        made = self._beside(Instruction)
+        return chain.from_iterable(stage.records(Instruction) for stage in made)
 
     def _beside(self, model: type[Record]) -> list[StageFolder]:
         wanted = [s for s in self.plan if s.beside and s.writes == model.__name__]
@@ -304,8 +301,7 @@ class RunFolder:
 
     def rejected(self) -> Iterator[JsonObject]:
         """What all stages rejected so far."""
-        for stage in self.plan:
-            yield from self.stage(stage.name).objects("rejected")
+        return chain.from_iterable(self.stage(s.name).objects("rejected") for s in self.plan)
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the run for this process. Raises StoreError if another one does."""

@@ -87,7 +87,11 @@ def _sync(source: str, target: str) -> Synced:
     given, root = fsspec.core.url_to_fs(source)
     taken, folder = fsspec.core.url_to_fs(target)
     wanted, there = _files(given, root), _files(taken, folder)
-    names = [name for name, (size, time) in wanted.items() if _differs(size, time, there.get(name))]
+    names = [
+        name
+        for name, (size, time) in wanted.items()
+        if name not in there or there[name][0] != size or time > there[name][1]
+    ]
     for last in (False, True):
         part = [n for n in names if (n.endswith((*LAST, ".done"))) is last]
         sources, targets = ([f"{at}/{n}" for n in part] for at in (root, folder))
@@ -102,10 +106,6 @@ def _sync(source: str, target: str) -> Synced:
             taken.put(sources, targets)
     sent = sum(wanted[name][0] for name in names)
     return Synced(copied=len(names), same=len(wanted) - len(names), bytes=sent)
-
-
-def _differs(size: int, time: float, there: tuple[int, float] | None) -> bool:
-    return there is None or there[0] != size or time > there[1]
 
 
 def _files(fs: Any, root: str) -> dict[str, tuple[int, float]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os.path import isdir, isfile
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
+from toolloom.pipeline.render.section import visible
 from toolloom.pipeline.store.files import explain
 from toolloom.pipeline.store.parquet import read_rows
 from toolloom.schemas import JsonObject, NothingFound, PublishError, Sample, Split, StoreError
@@ -127,10 +129,8 @@ class Version:
         return [self.path / name for name in made["files"]]
 
     def rows(self, config: str, split: str | None = None) -> Iterator[JsonObject]:
-        """The rows of a split, or of all splits, streamed; JSON columns are decoded.
-
-        Raises StoreError.
-        """
+        """The rows of a split, or of all splits, streamed; JSON columns are decoded. Raises
+        StoreError."""
         for each in [split] if split else self.splits(config):
             for path in self.files(config, each):
                 yield from read_rows(path)
@@ -141,23 +141,37 @@ class Version:
 
     def sample(self, row: JsonObject) -> Sample:
         """The sample in a row of the config `samples`. Raises StoreError."""
+        with self.readable(row):
+            return Sample.model_validate({key: json.loads(row[key]) for key in PARTS})
+
+    def parsed(self, row: JsonObject, name: str) -> Any:
+        """The JSON in a text column. Raises StoreError."""
+        with self.readable(row):
+            return json.loads(row[name])
+
+    @contextmanager
+    def readable(self, row: JsonObject) -> Iterator[None]:
+        """What is wrong with a row, as StoreError."""
         try:
-            return Sample.model_validate({key: self.parsed(row, key) for key in PARTS})
-        except ValidationError as error:
-            where = f"{self.path}: the row {row.get('id')}"
-            raise StoreError(f"{where} is damaged ({first_error(error)}).") from error
+            yield
+        except (
+            AttributeError,
+            LookupError,
+            OSError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
+            why = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+            why = first_error(error) if isinstance(error, ValidationError) else why
+            raise StoreError(
+                f"{self.path}: the row {row.get('id')} is damaged ({visible(why)}). "
+                f"`toolloom verify {self.label}` tells more."
+            ) from error
 
     def told(self, key: str) -> Any:
         """What the manifest tells under a key."""
         return self.manifest[key]
-
-    def parsed(self, row: JsonObject, name: str) -> Any:
-        """The JSON in a text column. Raises StoreError."""
-        try:
-            return json.loads(row[name])
-        except (KeyError, TypeError, ValueError) as error:
-            where = f"{self.path}: the row {row.get('id')}"
-            raise StoreError(f"{where} is damaged (no JSON in `{name}`).") from error
 
     @property
     def first(self) -> tuple[str, str]:
@@ -289,10 +303,8 @@ def find_folder(outputs: Path, name: str) -> Path:
 
 
 def following(known: list[Number], parent: Version | None, made: JsonObject) -> Number:
-    """The number of a version that is made of `parent`: free, and higher than the parent's.
-
-    `made`: its manifest. Raises nothing: there is always a next number.
-    """
+    """The number of a version that is made of `parent`: free, and higher than the parent's. `made`:
+    its manifest. Raises nothing: there is always a next number."""
     if parent is None:
         return (known[-1][0] + 1, 0, 0) if known else (1, 0, 0)
     major, minor, _ = numbered(Path(parent.number)) or (1, 0, 0)

@@ -10,7 +10,7 @@ from support.screen import shown
 from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.run_report import Counts, Summary
 from toolloom.pipeline.estimate import Sampled, estimate, forecast
-from toolloom.pipeline.pages.recipes import forecast_sections
+from toolloom.pipeline.pages.sections import forecast_sections
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.stages import STAGES

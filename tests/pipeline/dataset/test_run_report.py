@@ -15,8 +15,7 @@ from toolloom.pipeline.dataset.run_report import (
     StageCount,
     count,
 )
-from toolloom.pipeline.pages.recipes import recipe_sections, too_small
-from toolloom.pipeline.pages.sections import counts_sections
+from toolloom.pipeline.pages.sections import counts_sections, recipe_sections, too_small
 from toolloom.pipeline.run import run
 from toolloom.pipeline.store.files import record_line
 from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder
