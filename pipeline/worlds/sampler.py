@@ -54,6 +54,7 @@ from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
 PER_STATE = 2  # rows of different scripts
 DRY = 5  # rows after one another without a task: the world has none of that kind
 MANY = 60  # rows from which on worlds are drawn from in processes side by side
+RARE = 120  # states that do not fit a script, from which on it leaves its rows to others
 STATES = 500  # drawn of a world, and
 STATES_A_ROW = 80  # more for each row that a script may give
 
@@ -97,9 +98,11 @@ class Sampler:
 
     def rows(self, wanted: Mapping[int, int], name: Callable[[int, int], str]) -> Iterator[Need]:
         """As many rows of each script as are `wanted`, by its number, in states that were not
-        drawn before; `name`: the id of a script's row of a number."""
+        drawn before; `name`: the id of a script's row of a number. A script that few states fit
+        leaves its rows to one of which none is wanted, as long as there is one."""
         given: Counter[int] = Counter()
         tried: Counter[int] = Counter()
+        wanted, spare = dict(wanted), [script for script, count in wanted.items() if not count]
         most = STATES + STATES_A_ROW * max(wanted.values(), default=0)
         for number in range(self.drawn, self.drawn + most):
             lacking = [
@@ -112,6 +115,9 @@ class Sampler:
                 break
             self.drawn = number + 1
             now, state = self.start(number)
+            for script in lacking:
+                if spare and not given[script] and tried[script] >= RARE:
+                    wanted[spare.pop(0)], wanted[script] = wanted[script], 0
             # What fits seldom comes first, or it would find the state taken.
             lacking.sort(key=lambda script: ((given[script] + 1) / (tried[script] + 1), script))
             taken = 0
@@ -277,7 +283,8 @@ def _rows(task: tuple[Recipe, World, Sequence[Api], Mapping[int, int]]) -> list[
 
 
 def parted(recipe: Recipe, plan: WorldPlan, worlds: Sequence[World]) -> list[dict[int, int]]:
-    """How many rows of each script are wanted, by world: once each, then twice, and so on."""
+    """How many rows of each script are wanted, by world, in an order by seed: once each, then
+    twice, and so on."""
     anew = recipe.regenerate
     places = [
         (place, script)
@@ -298,9 +305,7 @@ def parted(recipe: Recipe, plan: WorldPlan, worlds: Sequence[World]) -> list[dic
     rows = most if plan.rows is None else min(plan.rows, most)
     wanted: list[dict[int, int]] = [{} for _ in worlds]
     for number, (_, place, script) in enumerate(order):
-        count = rows // len(order) + (number < rows % len(order))
-        if count:
-            wanted[place][script] = count
+        wanted[place][script] = rows // len(order) + (number < rows % len(order))
     return wanted
 
 
