@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 from pydantic import BaseModel, Field
 
 from toolloom.llm.batch import Batcher, NoBatches, Pace
-from toolloom.llm.client import Client, Shared
-from toolloom.llm.limits import Try, usage_of
+from toolloom.llm.client import Client, Shared, Try, usage_of
 from toolloom.llm.local import guided
 from toolloom.llm.messages import (
     CHAT,
