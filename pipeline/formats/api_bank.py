@@ -118,7 +118,7 @@ def read(
 ) -> Iterator[Api]:
     """The APIs of a file, or of all files of a folder taken together."""
     bank = Bank()
-    for path in files(source, _ENDINGS):
+    for path in files(source, _ENDINGS) if source.is_dir() else [source]:
         bank.take(path, ledger, document)
     yield from bank.apis(ledger, reference(source), category)
 
