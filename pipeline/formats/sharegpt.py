@@ -65,7 +65,11 @@ def conversation_row(value: JsonObject, row: ForeignRow) -> Reading:
         turned = [*turned, chosen]
     taken = Conversation("openai", row)
     taken.fields(value, _KNOWN)
-    said = [_speaker(turn) for turn in turned]
+    said: list[tuple[str, str, Any]] = []  # who speaks, the role's own name, what is said
+    for turn in turned:
+        called = line(turn.get("from", turn.get("role")))
+        who = _ROLES.get(called.lower(), "")
+        said.append((who, called, turn.get("value", turn.get("content"))))
     if value.get("system") and said[0][0] == "system":  # LLaMA-Factory: the turn wins
         taken.note("field `system`: there is a system turn")
     elif value.get("system"):
@@ -97,12 +101,6 @@ def conversation_row(value: JsonObject, row: ForeignRow) -> Reading:
     if value.get("rejected"):
         taken.note("field `rejected`: the worse answer is not judged")
     return taken.reading(line(value.get("id")))
-
-
-def _speaker(turn: JsonObject) -> tuple[str, str, Any]:
-    """(who speaks, as `_ROLES` names it or "", the role's own name, what is said)."""
-    called = line(turn.get("from", turn.get("role")))
-    return _ROLES.get(called.lower(), ""), called, turn.get("value", turn.get("content"))
 
 
 def _bare_calls(taken: Conversation, said: Any) -> None:
@@ -201,27 +199,21 @@ def call_text(message: Message) -> str:
     return "\n".join([message.content, *made] if message.content else made)
 
 
-def _response(message: Message) -> str:
-    observed = base.envelope(message).model_dump(mode="json")
-    answer = {"name": message.name, "content": observed}
-    return f"<tool_response>\n{closed(answer)}\n</tool_response>"
-
-
 def _value(group: list[Message]) -> str:
-    if group[0].role == "tool":
-        return "\n".join(map(_response, group))
-    return call_text(group[0]) if group[0].role == "assistant" else group[0].content or ""
+    first = group[0]
+    if first.role == "assistant":
+        return call_text(first)
+    if first.role != "tool":
+        return first.content or ""
+    seen = [{"name": m.name, "content": base.envelope(m).model_dump(mode="json")} for m in group]
+    return "\n".join(f"<tool_response>\n{closed(one)}\n</tool_response>" for one in seen)
 
 
 def hermes(sample: Sample, form: base.Arguments) -> base.Exported:
     said = base.spoken(sample.dialogue.messages)
     turned = [{"from": SPEAKERS[g[0].role], "value": _value(g)} for g in base.turns(said)]
-    system = {"from": "system", "value": instructed(base.system_of(sample), sample)}
-    row = {
-        "id": sample.id,
-        "conversations": [system, *turned],
-        "tools": base.spaced(base.tools(sample)),
-    }
+    turned.insert(0, {"from": "system", "value": instructed(base.system_of(sample), sample)})
+    row = {"id": sample.id, "conversations": turned, "tools": base.spaced(base.tools(sample))}
     return base.Exported((("sft", row),))
 
 
