@@ -223,17 +223,12 @@ def arguments(
     properties = dict(found.get("properties", {}))
     for variant in variants:
         properties = {**variant.get("properties", {}), **properties}
-    needed = [set(v.get("required", ())) for v in variants if v.get("type") != "null"]
-    required = set(found.get("required", ())) | (set.intersection(*needed) if needed else set())
-    whole: JsonObject = {"type": "object"}
-    if "description" in found:
-        whole["description"] = found["description"]
-    whole["properties"] = properties
-    if required & set(properties):
-        whole["required"] = [name for name in properties if name in required]
-    if "additionalProperties" in found:
-        whole["additionalProperties"] = found["additionalProperties"]
-    return whole
+    lists = [set(v.get("required", ())) for v in variants if v.get("type") != "null"]
+    required = set(found.get("required", ())) | (set.intersection(*lists) if lists else set())
+    needed = [name for name in properties if name in required]
+    whole = {**found, "type": "object", "properties": properties, "required": needed}
+    kept = ("type", "description", "properties", "required", "additionalProperties")
+    return {key: whole[key] for key in kept if whole.get(key) not in (None, [])}
 
 
 def flattened(node: Scoped, resolver: Resolver) -> dict[str, Any]:
@@ -434,10 +429,8 @@ class _Reader:
             if isinstance(child.value, dict) and child.value.get("required") is True:
                 needed.add(name)
         if own.get("properties"):
-            out["properties"], required = (
-                properties,
-                [name for name in properties if name in needed],
-            )
+            out["properties"] = properties
+            required = [name for name in properties if name in needed]
         if required:
             out["required"] = [name for name in required if legible(name) == name]
             self.spend(sum(map(len, required)) + 12)
