@@ -19,7 +19,7 @@ from typing import Any
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, state_of
 from toolloom.pipeline.checks.world.outcome import difference
-from toolloom.pipeline.environments.world import moment_of
+from toolloom.pipeline.environments.environment import moment_of
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.lookups import Path, leaves, lookups_of
 from toolloom.pipeline.worlds.plans import Plan, UserTurn

@@ -22,9 +22,10 @@ from toolloom.pipeline.environments.environment import (
     Searching,
     Unplayable,
     Words,
+    WorldSession,
+    moment_of,
     play,
 )
-from toolloom.pipeline.environments.world import WorldSession, moment_of
 from toolloom.schemas import (
     Ability,
     Api,
