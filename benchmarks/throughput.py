@@ -128,10 +128,7 @@ async def gateway(task: Task) -> None:
             task.figures = {"asked": opened.stats.asked, "retries": opened.stats.retries}
 
 
-SENDING: dict[str, Callable[[Task], Coroutine[Any, Any, None]]] = {
-    SDK: sdk,
-    GATEWAY: gateway,
-}
+SENDING: dict[str, Callable[[Task], Coroutine[Any, Any, None]]] = {SDK: sdk, GATEWAY: gateway}
 
 
 def send(way: str, **fields: Any) -> Json:

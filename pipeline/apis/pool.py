@@ -26,13 +26,7 @@ from pydantic import ValidationError
 
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.render.section import Section, safe_json, short
-from toolloom.pipeline.store.files import (
-    hold_folder,
-    read_lines,
-    record_line,
-    replacing,
-    to_text,
-)
+from toolloom.pipeline.store.files import hold_folder, read_lines, record_line, replacing, to_text
 from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError, first_error
 
 R = TypeVar("R", bound=Record)

@@ -37,15 +37,8 @@ from toolloom.pipeline.formats.conversation import (
     refused,
 )
 from toolloom.pipeline.formats.import_log import ImportLog, line, reference, text
-from toolloom.pipeline.formats.json_schema import schema_of
-from toolloom.pipeline.formats.rows import (
-    UNREAD,
-    ForeignRow,
-    files,
-    foreign_rows,
-    read_text,
-    rows,
-)
+from toolloom.pipeline.formats.json_schema import OTHER_NAMES, TYPES, schema_of
+from toolloom.pipeline.formats.rows import UNREAD, ForeignRow, files, foreign_rows, read_text, rows
 from toolloom.pipeline.formats.tools import to_api
 from toolloom.pipeline.store.files import to_text
 from toolloom.schemas import (
@@ -67,14 +60,6 @@ _LARGEST_SCENE = 1_000_000
 _LONGEST = 100_000  # letters of a line in running text that are looked at
 _CALLED = re.compile(r"(?:API-Request\s*:\s*)?\[?\s*([A-Za-z_]\w*)\s*\(")
 _ANSWERED = re.compile(r"\)\s*\]?\s*->\s*")
-_TYPES = {
-    **dict.fromkeys(("str", "string", "datetime"), "string"),
-    **dict.fromkeys(("int", "integer"), "integer"),
-    **dict.fromkeys(("float", "number"), "number"),
-    **dict.fromkeys(("bool", "boolean"), "boolean"),
-    **dict.fromkeys(("list", "array"), "array"),
-    **dict.fromkeys(("dict", "object"), "object"),
-}
 
 
 @dataclass(frozen=True)
@@ -199,10 +184,10 @@ def typed(said: Any) -> JsonObject:
     given = said if isinstance(said, dict) else {}
     written = line(given.get("type"))
     inner = re.fullmatch(r"(?i)list\s*[\[(]\s*(\w+)\s*[\])]", written)
-    kind = _TYPES.get(written.lower(), "array" if inner else "")
+    kind = TYPES.get(written.lower(), "array" if inner else "")
     made: JsonObject = {"type": kind} if kind else {}
-    if inner and inner[1].lower() in _TYPES:
-        made["items"] = {"type": _TYPES[inner[1].lower()]}
+    if inner and inner[1].lower() in TYPES:
+        made["items"] = {"type": TYPES[inner[1].lower()]}
     if about := text(given.get("description")).strip():
         made["description"] = about
     return made
@@ -591,7 +576,7 @@ def api_bank(sample: Sample, form: base.Arguments) -> base.Exported:
     )
 
 
-_PYTHON_TYPES = {"null": "None", **{kind: name for name, kind in reversed(_TYPES.items())}}
+_PYTHON_TYPES = {**{kind: words.split()[0] for kind, words in OTHER_NAMES.items()}, "null": "None"}
 
 
 def _fields(properties: dict[str, JsonObject], optional: Collection[str] = ()) -> JsonObject:

@@ -138,17 +138,16 @@ def trl(sample: Sample, form: base.Arguments) -> base.Exported:
 
 def axolotl(sample: Sample, form: base.Arguments) -> base.Exported:
     """Axolotl reads arguments and parameters that are text: so `datasets` cannot pad them."""
-    described = _with_text_schemas(sample) if form == "string" else base.tools(sample)
-    row = {"messages": chat(sample.dialogue.messages, form), "tools": described}
+    if form == "object":
+        return trl(sample, form)
+    row = {"messages": chat(sample.dialogue.messages, form), "tools": _with_text_schemas(sample)}
     return base.Exported((("sft", row),))
 
 
 def _with_text_schemas(sample: Sample) -> list[JsonObject]:
-    described = base.tools(sample)
-    for tool in described:
-        parameters = base.spaced(tool["function"]["parameters"])
-        tool["function"] = {**tool["function"], "parameters": parameters}
-    return described
+    functions = [tool["function"] for tool in base.tools(sample)]
+    texts = [{**one, "parameters": base.spaced(one["parameters"])} for one in functions]
+    return [{"type": "function", "function": one} for one in texts]
 
 
 def axolotl_notes(place: base.ExportPlace) -> dict[str, str]:

@@ -496,7 +496,7 @@ def _add_variants(out: JsonObject, variants: list[JsonObject]) -> None:
 
 # Keywords
 
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "string": "str text char character varchar file binary byte bytes password date datetime "
     "date-time timestamp time uuid email uri url enum",
     "integer": "int int32 int64 long short bigint timestamp-ms",
@@ -506,7 +506,7 @@ _OTHER_NAMES = {
     "object": "dict dictionary map hash hashmap hashtable struct json mapping",
     "null": "none nil void undefined",
 }
-_TYPES = {other: name for name, words in _OTHER_NAMES.items() for other in (name, *words.split())}
+TYPES = {other: name for name, words in OTHER_NAMES.items() for other in (name, *words.split())}
 _ANY = {"any", "mixed", "unknown", "", "anything", "*"}
 # fmt: off
 _DROPPED = (
@@ -538,7 +538,7 @@ def _typed(types: list[str]) -> JsonObject:
 def _type_names(given: Any) -> list[str]:
     names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
     texts = [n.strip().lower() for n in names if isinstance(n, str) and len(n) < 40]
-    return list(dict.fromkeys(_TYPES[t] for t in texts if t in _TYPES))
+    return list(dict.fromkeys(TYPES[t] for t in texts if t in TYPES))
 
 
 def _is_open(given: Any) -> bool:

@@ -24,7 +24,7 @@ from toolloom.pipeline.checks.instructions import values_of
 from toolloom.pipeline.formats import base
 from toolloom.pipeline.formats.conversation import excess, opened, turns_in
 from toolloom.pipeline.formats.import_log import LONGEST, ImportLog, line, reference, text
-from toolloom.pipeline.formats.json_schema import schema_of
+from toolloom.pipeline.formats.json_schema import TYPES, schema_of
 from toolloom.pipeline.formats.rows import UNREAD, ForeignRow, files, foreign_rows, rows
 from toolloom.pipeline.formats.tools import first, to_api
 from toolloom.schemas import (
@@ -46,15 +46,7 @@ from toolloom.schemas.splits import split_of, stray
 
 _TYPES = {"NUMBER": "integer", "BOOLEAN": "boolean"}
 _TAKEN = {"from", "class", "return", "false", "true", "id", "and"}
-_TEMPLATE_TYPES = {
-    "str": "string",
-    "int": "integer",
-    "float": "number",
-    "bool": "boolean",
-    "NoneType": "null",
-    "empty list": "array",
-    "empty dict": "object",
-}
+_TEMPLATE_TYPES = {**TYPES, "NoneType": "null", "empty list": "array", "empty dict": "object"}
 _DEPTH = 6
 
 
