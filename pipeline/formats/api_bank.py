@@ -452,12 +452,11 @@ class _BankDialogue(Conversation):
         """A turn of the role API. Its result repeats name and arguments of the call."""
         result = result if isinstance(result, dict) else None
         echo = result.get("input") if result else None
-        both = isinstance(echo, dict) and isinstance(given, dict)
-        if both and not (
-            echo.keys() == given.keys() and all(same(echo[k], given[k]) for k in given)
-        ):
-            detail = f"{name}: the result is of another call, with {shown(echo)}"
-            self.fault(Reason.MALFORMED_DIALOGUE, detail)
+        if isinstance(echo, dict) and isinstance(given, dict):
+            is_same = echo.keys() == given.keys() and all(same(echo[k], given[k]) for k in given)
+            if not is_same:
+                detail = f"{name}: the result is of another call, with {shown(echo)}"
+                self.fault(Reason.MALFORMED_DIALOGUE, detail)
         if result and result.get("api_name", name) != name:
             detail = f"{name}: the result is of {shown(result['api_name'])}"
             self.fault(Reason.MALFORMED_DIALOGUE, detail)
