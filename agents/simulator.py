@@ -23,10 +23,13 @@ from toolloom.pipeline.environments.environment import (
     Executed,
     Executor,
     Failing,
+    Players,
     Search,
     Simulated,
+    Unplayable,
+    calling,
+    play,
 )
-from toolloom.pipeline.environments.play import Players, Unplayable, calling, play
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     API_SEARCH,

@@ -36,10 +36,7 @@ from support import conversations
 from support.conversations import NOW, fields
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.curation.duplicates import (
-    deduplicate,
-    instruction,
-)
+from toolloom.pipeline.curation.duplicates import deduplicate, instruction
 from toolloom.pipeline.dataset.publish import publish, sha256
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.stage import StageInput, nothing_of

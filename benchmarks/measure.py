@@ -94,18 +94,10 @@ def endpoint(**options: Any) -> Iterator[str]:
 
 def show(title: str, rows: Iterable[Json], columns: dict[str, str]) -> None:
     """Print a table; `columns`: headings by name of a figure."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
+    from toolloom.pipeline.render.section import Section, markdown
 
-    shown = list(rows)
-    table = Table(title=title, box=SIMPLE_HEAD)
-    for name, heading in columns.items():
-        number = any(isinstance(row.get(name), int | float) for row in shown)
-        table.add_column(heading, no_wrap=True, justify="right" if number else "left")
-    for row in shown:
-        table.add_row(*(_written(row.get(name)) for name in columns))
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    cells = [[_written(row.get(name)) for name in columns] for row in rows]
+    print(markdown([Section(title, [*columns.values()], cells)]))
 
 
 def _written(value: Any) -> str:

@@ -1,8 +1,9 @@
-"""How fast requests are sent: the gateway, the SDK in a bare loop, and the ideal.
+"""How fast requests are sent, the gateway, the SDK in a bare loop, and the ideal; how soon.
 
     python benchmarks/throughput.py                       # steady
     python benchmarks/throughput.py steady failures
     python benchmarks/throughput.py memory --records 10000 1000000
+    python benchmarks/throughput.py start --engines local prefect
 
 The endpoint runs in its own process, and so does each measurement: memory and CPU are its own.
 The ways alternate; medians are printed. Wall time and CPU (a request) are those of sending.
@@ -10,13 +11,17 @@ The ways alternate; medians are printed. Wall time and CPU (a request) are those
 `steady`: the rate of the middle of many requests, and its share of the ideal (concurrency /
 latency); without latency, its factor over the SDK's. `failures`: a share of requests fails, beside
 the same without. `memory`: runs of one stage whose answers all come from the cache; a million
-records may take 1.2 times the memory of ten thousand.
+records may take 1.2 times the memory of ten thousand. `start`: seconds from the start of a process
+to the first request of its run, and to a help page; a local run is to ask within 1.5 seconds.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
+import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -26,7 +31,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from measure import COSTS, Json, alone, answer, endpoint, in_turns, show
+from measure import COSTS, TOOLLOOM, Json, alone, answer, endpoint, in_turns, show
 
 ANSWER = '{"name": "Ann Lee", "day": "2026-01-02", "kind": "hotel", "guests": 2}'
 GATEWAY, SDK = "toolloom", "AsyncOpenAI, aiohttp"
@@ -49,6 +54,11 @@ SCHEMA: Json = {
     "additionalProperties": False,
 }
 GUIDE = "You write requests that users send to an assistant with tools. " * 12
+START = """
+name: start
+model: {base_url: "http://127.0.0.1:%d/v1", model: none}
+queries: {count: 4}
+"""
 
 
 @dataclass
@@ -118,10 +128,7 @@ async def gateway(task: Task) -> None:
             task.figures = {"asked": opened.stats.asked, "retries": opened.stats.retries}
 
 
-SENDING: dict[str, Callable[[Task], Coroutine[Any, Any, None]]] = {
-    SDK: sdk,
-    GATEWAY: gateway,
-}
+SENDING: dict[str, Callable[[Task], Coroutine[Any, Any, None]]] = {SDK: sdk, GATEWAY: gateway}
 
 
 def send(way: str, **fields: Any) -> Json:
@@ -206,6 +213,43 @@ def failing(chosen: argparse.Namespace) -> Iterator[Json]:
         yield {"server": name, **row, "times": row["wall"] / taken[WELL]["wall"]}
 
 
+def first_request(engine: str, home: Path) -> Json:
+    """Until a server on loopback had the first request of a run, which then is killed."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        recipe = home / "start.yaml"
+        recipe.write_text(START % server.getsockname()[1])
+        shutil.rmtree(home / "outputs", ignore_errors=True)
+        command = [*TOOLLOOM, "run", str(recipe), "-o", str(home / "outputs"), "--engine", engine]
+        began = time.monotonic()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        server.settimeout(120)
+        connection, _ = server.accept()
+        connection.recv(1)
+        taken = {"wall": time.monotonic() - began}
+        process.terminate()
+        process.wait()
+        connection.close()
+    return taken
+
+
+def help_page() -> Json:
+    began = time.monotonic()
+    subprocess.run([*TOOLLOOM, "--help"], stdout=subprocess.DEVNULL, check=True)
+    return {"wall": time.monotonic() - began}
+
+
+def starting(chosen: argparse.Namespace) -> Iterator[Json]:
+    with tempfile.TemporaryDirectory() as folder:
+        runs = {
+            f"run --engine {e}": partial(first_request, e, Path(folder)) for e in chosen.engines
+        }
+        for run in runs.values():
+            run()  # what only the first start ever does
+        taken = in_turns(chosen.rounds, {**runs, "--help": help_page})
+    for command, row in taken.items():
+        yield {"command": command, **row}
+
+
 SENT = {**COSTS, "cpu": "CPU ms"}
 PLACE = {"latency": "latency", "at once": "at once", "way": "way"}
 PARTS: dict[str, tuple[str, Callable[[argparse.Namespace], Iterator[Json]], dict[str, str]]] = {
@@ -220,6 +264,7 @@ PARTS: dict[str, tuple[str, Callable[[argparse.Namespace], Iterator[Json]], dict
         lambda chosen: (alone(__file__, "tiny_records", records=n) for n in chosen.records),
         {"records": "records", "peak": "MB"},
     ),
+    "start": ("Start", starting, {"command": "command", "wall": "seconds"}),
 }
 
 
@@ -232,6 +277,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--records", type=int, nargs="+", default=[10_000, 1_000_000])
+    parser.add_argument("--engines", nargs="+", default=["local"])
     chosen = parser.parse_args()
     for part in chosen.parts or ["steady"]:
         title, rows, columns = PARTS[part]

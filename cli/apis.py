@@ -152,8 +152,7 @@ def list_(
 
     Example: `toolloom apis list shop --category Payments`
     """
-    from toolloom.pipeline.apis.pool import find_pool
-    from toolloom.pipeline.apis.pool_quality import list_section
+    from toolloom.pipeline.apis.pool import find_pool, list_section
 
     folder = find_pool(outputs, pool)
     if category is not None:
@@ -184,8 +183,7 @@ def show(
 
     Example: `toolloom apis show shop create_order --json`
     """
-    from toolloom.pipeline.apis.pool import find_pool
-    from toolloom.pipeline.apis.pool_quality import api_sections
+    from toolloom.pipeline.apis.pool import api_sections, find_pool
     from toolloom.pipeline.render.section import safe_json
 
     folder = find_pool(outputs, pool)
@@ -236,22 +234,29 @@ def filter_(
 
     Examples: `toolloom apis filter shop --dry-run`, `toolloom apis filter shop --into good`
     """
-    from toolloom.pipeline.apis import pool_quality
-    from toolloom.pipeline.apis.pool import find_pool, open_pool
+    from toolloom.pipeline.apis.pool import (
+        RULES,
+        USUAL,
+        filter_pool,
+        find_pool,
+        judge,
+        open_pool,
+        rules_section,
+    )
     from toolloom.schemas import NothingFound
 
     for name in rule or ():
-        known("--rule", name, list(pool_quality.RULES))
+        known("--rule", name, list(RULES))
     if not into and not dry_run:
         raise NothingFound("There is no pool to filter into: name one with --into.")
-    chosen, folder = rule or pool_quality.USUAL, find_pool(outputs, pool)
-    judged, where = pool_quality.judge(folder.apis(), chosen), "nothing was written"
+    chosen, folder = rule or USUAL, find_pool(outputs, pool)
+    judged, where = judge(folder.apis(), chosen), "nothing was written"
     if not dry_run:
         target = open_pool(outputs, into)
-        pool_quality.filter_pool(folder, judged, target)
+        filter_pool(folder, judged, target)
         where = f"the pool is {target.path}"
-    say([pool_quality.rules_section(chosen, judged)], "")
-    if others := [name for name in pool_quality.RULES if name not in chosen]:
+    say([rules_section(chosen, judged)], "")
+    if others := [name for name in RULES if name not in chosen]:
         say(f"Not applied: {', '.join(others)}.")
     kept = sum(not broken for _, broken in judged)
     say(f"{kept:,} APIs kept, {len(judged) - kept:,} dropped; {where}.")
@@ -280,8 +285,7 @@ def search(
 
     Example: `toolloom apis search shop "refund a payment" -n 3`
     """
-    from toolloom.pipeline.apis.pool import find_pool
-    from toolloom.pipeline.apis.pool_quality import list_section
+    from toolloom.pipeline.apis.pool import find_pool, list_section
 
     endpoint = _endpoint(embeddings, model, key_env)
     folder = find_pool(outputs, pool)

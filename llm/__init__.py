@@ -19,15 +19,7 @@ from toolloom.llm.model import Embedder, Gateway, Model
 if TYPE_CHECKING:
     from toolloom.llm.scripted import FakeServer
 
-__all__ = [
-    "Embedder",
-    "FakeServer",
-    "Gateway",
-    "LocalServer",
-    "Model",
-    "Reply",
-    "Request",
-]
+__all__ = ["Embedder", "FakeServer", "Gateway", "LocalServer", "Model", "Reply", "Request"]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import uuid4
 
 from toolloom.llm.cache import lose
-from toolloom.llm.client import NOTHING, ONE_REQUEST, Absent, Client, Shared
-from toolloom.llm.limits import Try
+from toolloom.llm.client import NOTHING, ONE_REQUEST, Absent, Client, Shared, Try
 from toolloom.llm.messages import IN_BATCH, WORK, Garbled, Reply, Trouble, Work, decode, fault, note
 from toolloom.schemas import EndpointError, JsonObject, RequestRefused, Usage
 

@@ -15,7 +15,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
@@ -95,20 +95,16 @@ class Entry:
 
 
 FIELDS = tuple(Entry.__dataclass_fields__)
-VALUES = attrgetter(*FIELDS)
+VALUES = attrgetter(*FIELDS[2:])  # beside key and body
 COLUMNS = ", ".join(FIELDS)
 MARKS = ", ".join("?" * len(FIELDS))
 WRITE = f"INSERT INTO responses ({COLUMNS}, at) VALUES ({MARKS}, ?) ON CONFLICT DO NOTHING"
 
 
-def storable(entry: Entry) -> Entry:
+def storable(body: str) -> str:
     """With what no database takes, NUL and lone surrogates, as escapes: in JSON the same text."""
-    body = entry.body
-    if "\0" in body:
-        body = body.replace("\0", "\\u0000")
-    if not body.isascii():
-        body = body.encode("utf-8", "backslashreplace").decode()
-    return entry if body == entry.body else replace(entry, body=body)
+    body = body.replace("\0", "\\u0000")
+    return body if body.isascii() else body.encode("utf-8", "backslashreplace").decode()
 
 
 def read(connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, str]:
@@ -203,17 +199,16 @@ class Cache:
 
     async def write_all(self, entries: Sequence[Entry]) -> list[str]:
         """Commit responses in one transaction; the bodies that stand."""
-        entries = [storable(entry) for entry in entries]
+        keys, bodies = [e.key for e in entries], [storable(e.body) for e in entries]
 
         def write(connection: sqlite3.Connection) -> dict[str, str]:
             now = time.time()
-            rows = [(*VALUES(entry), now) for entry in entries]
-            if connection.executemany(WRITE, rows).rowcount == len(rows):
-                return {}
-            return read(connection, [entry.key for entry in entries])
+            rows = [(e.key, body, *VALUES(e), now) for e, body in zip(entries, bodies, strict=True)]
+            written = connection.executemany(WRITE, rows).rowcount
+            return {} if written == len(rows) else read(connection, keys)
 
         stands = await self.within(write) if entries else {}
-        return [stands.get(entry.key, entry.body) for entry in entries]
+        return [stands.get(key, body) for key, body in zip(keys, bodies, strict=True)]
 
     async def entries(self, kind: str = "") -> list[Entry]:
         """All responses, or those of a kind, in order of arrival: what other machines are told."""

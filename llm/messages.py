@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import email.utils
-import hashlib
 import json
 import logging
 import re
@@ -27,6 +26,7 @@ from toolloom.schemas import (
     ModelMissing,
     RequestRefused,
     canonical,
+    digest,
 )
 
 LOG = logging.getLogger("toolloom")
@@ -130,7 +130,7 @@ def fingerprint(address: str, model: str, request: Request, mode: Mode) -> str:
         "temperature": float(request.temperature),
         "seed": request.seed,
     }
-    return hashlib.sha256(canonical(asked).encode("utf-8", "surrogatepass")).hexdigest()
+    return digest(asked, 64)
 
 
 def encode(model: str, request: Request, mode: Mode) -> JsonObject:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,8 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 from pydantic import BaseModel, Field
 
 from toolloom.llm.batch import Batcher, NoBatches, Pace
-from toolloom.llm.client import Client, Shared
-from toolloom.llm.limits import Try, usage_of
+from toolloom.llm.client import Client, Shared, Try, usage_of
 from toolloom.llm.local import guided
 from toolloom.llm.messages import (
     CHAT,
@@ -36,7 +34,7 @@ from toolloom.llm.messages import (
     encode,
     fingerprint,
 )
-from toolloom.schemas import Budget, Endpoint, EndpointError, Price, Usage, canonical
+from toolloom.schemas import Budget, Endpoint, EndpointError, Price, Usage, digest
 from toolloom.schemas.endpoint import public
 
 if TYPE_CHECKING:
@@ -268,7 +266,8 @@ class Embedder:
         """
         import numpy as np
 
-        keys = [text_key(self._name, self.endpoint.model, text) for text in texts]
+        asked = {"kind": "embedding", "endpoint": self._name, "model": self.endpoint.model}
+        keys = [digest({**asked, "text": text}, 64) for text in texts]
         wanted = dict(zip(keys, texts, strict=True))
         bodies = await self._gateway.cache.read_all(list(wanted))
         self._gateway.stats.cached += len(bodies)
@@ -340,12 +339,6 @@ class Embedder:
 
         client = await gateway.client(endpoint, EMBEDDINGS)
         return await client.ask(content, most, len(content) // 4, keep, next(iter(wanted)))
-
-
-def text_key(address: str, model: str, text: str) -> str:
-    """SHA-256 over all that decides a vector: its key in the cache."""
-    asked = {"kind": "embedding", "endpoint": address, "model": model, "text": text}
-    return hashlib.sha256(canonical(asked).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def pack(vector: Vector) -> str:

@@ -80,11 +80,8 @@ FAILURES: Mapping[str, ScriptedFailure] = {
 
 
 def improvise(body: JsonObject) -> Scripted:
-    """The script of a server without one.
-
-    Our own prompts are played; to others the answer is a value that fits the schema, or a
-    sentence.
-    """
+    """The script of a server without one: plays our own prompts, and answers others with a value
+    that fits the schema, or a sentence."""
     messages = body["messages"]
     wrapper = (body.get("response_format") or {}).get("json_schema") or {}
     schema: JsonObject | None = wrapper.get("schema")
@@ -108,13 +105,12 @@ def embed(body: JsonObject) -> JsonObject:
     """The body that answers a request for embeddings: hashed words."""
     texts = body.get("input") or ()
     texts = [texts] if isinstance(texts, str) else texts
-    entries = [
-        {"object": "embedding", "index": index, "embedding": vector(text)}
-        for index, text in enumerate(texts)
+    data = [
+        {"object": "embedding", "index": n, "embedding": vector(t)} for n, t in enumerate(texts)
     ]
     sent = sum(len(text) // 4 + 1 for text in texts)
     usage = {"prompt_tokens": sent, "total_tokens": sent}
-    return {"object": "list", "model": body.get("model"), "data": entries, "usage": usage}
+    return {"object": "list", "model": body.get("model"), "data": data, "usage": usage}
 
 
 def key_of(body: JsonObject) -> str:
@@ -179,17 +175,15 @@ class FakeServer:
         self.bodies: deque[JsonObject] = deque(maxlen=1000)
         self._seen: set[str] = set()
         self._dice = random.Random(0)
-        for name in self.failures:
+        self._failures: dict[ScriptedFailure, float] = {}
+        for name, share in self.failures.items():
             if name not in FAILURES and not (name.isdecimal() and 400 <= int(name) <= 599):
                 names = ", ".join(FAILURES)
                 raise ValueError(f"failures: {name!r} is neither a status nor one of {names}")
+            wait = self.retry_after if name == "429" else None
+            self._failures[FAILURES.get(name) or ScriptedFailure(int(name), wait)] = share
         if sum(self.failures.values()) > 1:
             raise ValueError("failures: the shares are more than 1 together")
-        waits = {"429": self.retry_after}
-        self._failures = {
-            FAILURES.get(name) or ScriptedFailure(int(name), waits.get(name)): share
-            for name, share in self.failures.items()
-        }
         self._runner: web.AppRunner | None = None
 
     @property
@@ -251,14 +245,13 @@ class FakeServer:
             said = failure or await self.say(body, request.path)
             if isinstance(said, ScriptedFailure):
                 return self._fail(said, request)
-            if body.get("stream") is True and request.path == CHAT:
-                response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-                await response.prepare(request)
-                for event in events(said):
-                    await response.write(event.encode())
-            else:
+            streamed = body.get("stream") is True and request.path == CHAT
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            if not streamed:
                 response = web.Response(body=json.dumps(said).encode(), content_type=JSON)
-                await response.prepare(request)
+            await response.prepare(request)
+            for event in events(said) if streamed else ():
+                await response.write(event.encode())
             await response.write_eof()
             self.count(body)
             return response
@@ -539,10 +532,9 @@ def vote(asked: str, schema: JsonObject, dice: random.Random) -> JsonObject:
 
 def finish_request(asked: str, schema: JsonObject, dice: random.Random) -> str:
     """A request that names what it is given, now and then without the last of it."""
-    lists = _NAMES.findall(asked)
-    names = lists[-1].split("; ") if lists else []
+    names = (_NAMES.findall(asked) or [""])[-1].split("; ")
     if dice.random() < SLIPS:
-        names = names[:-1]
+        names.pop()
     return f"Please use {_listed(names) or 'anything'} {dice.choice(AIMS)}."
 
 
@@ -615,10 +607,7 @@ def vector(text: str) -> list[float]:
 
 
 def invent(schema: JsonObject, seed: str) -> Any:
-    """A value that fits the schema; the same schema and seed give the same value.
-
-    Knows the keywords that toolloom's own schemas use.
-    """
+    """A value that fits a schema of the keywords that ours use, the same one for the same seed."""
     dice = random.Random(seed)
 
     def value(part: Any, depth: int) -> Any:

@@ -37,18 +37,6 @@ def is_address(command: str) -> bool:
     return command.startswith(("http://", "https://"))
 
 
-def server_name(command: str, name: str = "") -> str:
-    """The name it was given, or else its program's or its host's."""
-    if name:
-        return name
-    if is_address(command):
-        return urlsplit(command).hostname or "mcp"
-    try:
-        return PurePath(shlex.split(command)[0]).name
-    except (ValueError, IndexError):
-        return "mcp"
-
-
 def arguments(command: str, name: str) -> list[str]:
     """A command as a list, found and without a shell. Raises ToolloomError.
 
@@ -135,8 +123,16 @@ class ExecutionSource:
 
     @property
     def name(self) -> str:
-        found = self.functions
-        return found.reference if found else server_name(self.source.mcp, self.source.name)
+        """What messages call it: a server by the name it was given, its host's or its program's."""
+        command, given = self.source.mcp, self.source.name
+        if self.functions or given:
+            return self.functions.reference if self.functions else given
+        if is_address(command):
+            return urlsplit(command).hostname or "mcp"
+        try:
+            return PurePath(shlex.split(command)[0]).name
+        except (ValueError, IndexError):
+            return "mcp"
 
     @property
     def reference(self) -> str:

@@ -26,10 +26,11 @@ from toolloom.pipeline.environments.environment import (
     Environment,
     Executed,
     Executor,
+    Recording,
     Result,
     failed,
+    play,
 )
-from toolloom.pipeline.environments.play import Recording, play
 from toolloom.pipeline.formats.import_log import legal
 from toolloom.schemas import (
     Api,
@@ -194,7 +195,17 @@ class Session(Executor):
             key = digest(decides, 64)
             body = await cache.read(key) if cache else None
             if body is None:
-                body = await self._answer(place, name, arguments)
+                server = await self._server(place, name)
+                result = await server.call(name, arguments) if server else LOST
+                if result.ended:
+                    await self._close(place.fingerprint)
+                seen = result.observation.model_dump(mode="json")
+                execution = Execution(
+                    kind="executed", by=place.by, failure=result.failure, digest=digest(seen, 64)
+                )
+                body = canonical(
+                    {"observation": seen, "execution": execution.model_dump(mode="json")}
+                )
                 if cache:  # it cost no request
                     work = {name: getattr(WORK.get(), name) for name in ("run", "stage", "agent")}
                     body = await cache.write(Entry(key, body, "execution", **work, requests=0))
@@ -205,17 +216,6 @@ class Session(Executor):
             )
             self._calls.append((place, name, arguments, executed))
             return executed
-
-    async def _answer(self, place: ExecutionSource, name: str, arguments: JsonObject) -> str:
-        server = await self._server(place, name)
-        result = await server.call(name, arguments) if server else LOST
-        if result.ended:
-            await self._close(place.fingerprint)
-        seen = result.observation.model_dump(mode="json")
-        execution = Execution(
-            kind="executed", by=place.by, failure=result.failure, digest=digest(seen, 64)
-        )
-        return canonical({"observation": seen, "execution": execution.model_dump(mode="json")})
 
     async def _server(self, place: ExecutionSource, name: str) -> McpSession | None:
         """A running server in the state that the sample's calls have brought about.

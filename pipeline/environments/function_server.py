@@ -162,11 +162,11 @@ def _run(function: Callable[..., Any], arguments: Json) -> Any:
     except ValueError:  # a function of C without a signature
         pass
     value = function(**arguments)
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
 
+    async def awaited() -> Any:
+        return await value
 
-async def _awaited(value: Any) -> Any:
-    return await value
+    return asyncio.run(awaited()) if inspect.isawaitable(value) else value
 
 
 def _raised(words: str) -> Json:
@@ -236,14 +236,10 @@ def _tool(name: str, function: Callable[..., Any]) -> Json:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             lost.append(f"*{key}")
             continue
-        said = told.get(key)
-        hint = hints.get(key) or DOCUMENTED.get((said and said.type_name) or "", Any)
-        schema = _schema(hint, "validation", definitions)
-        if schema is None:
+        schema, known = _schema(hints.get(key), told.get(key), "validation", definitions)
+        properties[key] = schema
+        if not known:
             lost.append(key)
-        properties[key] = schema = schema or {}
-        if said and said.description:
-            schema.setdefault("description", said.description)
         if parameter.default is parameter.empty:
             required.append(key)
         elif parameter.default is not None:
@@ -260,12 +256,8 @@ def _tool(name: str, function: Callable[..., Any]) -> Json:
     }
     if definitions:
         tool["inputSchema"]["$defs"] = definitions
-    returned = document.returns
-    hint = hints.get("return") or DOCUMENTED.get((returned and returned.type_name) or "", Any)
     definitions = {}
-    result = _schema(hint, "serialization", definitions) or {}
-    if returned and returned.description:
-        result.setdefault("description", returned.description)
+    result, _ = _schema(hints.get("return"), document.returns, "serialization", definitions)
     if result:
         tool["outputSchema"] = {"type": "object", "properties": {"result": result}}
         tool["outputSchema"] |= {"$defs": definitions} if definitions else {}
@@ -280,23 +272,26 @@ DEPRECATED = re.compile(
 )
 
 
-def _schema(hint: Any, mode: Any, definitions: Json) -> Json | None:
-    """The JSON Schema of a type hint, as pydantic makes it; None if there is none."""
+def _schema(hint: Any, said: Any, mode: Any, definitions: Json) -> tuple[Json, bool]:
+    """The JSON Schema of a type hint, as pydantic makes it, and whether there is one. `said`: what
+    the docstring says, which may name the type too."""
     from pydantic import TypeAdapter
 
-    if hint is Any:
-        return {}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            schema = TypeAdapter(hint).json_schema(mode=mode)
-    except Exception:  # noqa: BLE001 - a class may say in any way that it has none
-        return None
+    hint = hint or DOCUMENTED.get((said and said.type_name) or "", Any)
+    schema: Json | None = {}
+    if hint is not Any:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                schema = TypeAdapter(hint).json_schema(mode=mode)
+        except Exception:  # noqa: BLE001 - a class may say in any way that it has none
+            schema = None
+    known, schema = schema is not None, schema or {}
     definitions.update(schema.pop("$defs", {}))
-    for note in getattr(hint, "__metadata__", ()):
-        if isinstance(note, str):  # `Annotated[bool, "Wrap it."]`
+    for note in (*(getattr(hint, "__metadata__", ()) if known else ()), said and said.description):
+        if isinstance(note, str) and note:  # `Annotated[bool, "Wrap it."]` comes first
             schema.setdefault("description", note)
-    return schema
+    return schema, known
 
 
 def _description(document: Any) -> str:

@@ -22,19 +22,10 @@ from dataclasses import dataclass, field
 from typing import IO, Any, TypeVar
 
 import anyio
+import mcp_types as wire
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client import stdio
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import (
-    CONNECTION_CLOSED,
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsRequest,
-    ListToolsResult,
-    PaginatedRequestParams,
-    Tool,
-)
 from pydantic import ValidationError
 
 from toolloom.pipeline.environments import commands, function_server
@@ -144,17 +135,17 @@ class McpSession:
     environment: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[str, str] = field(default_factory=dict)  # in results, with what is shown
 
-    async def list_tools(self, ledger: ImportLog) -> list[Tool]:
+    async def list_tools(self, ledger: ImportLog) -> list[wire.Tool]:
         """All pages of the list; nobody has checked them. Raises ToolloomError."""
         assert self.client
-        tools: list[Tool] = []
+        tools: list[wire.Tool] = []
         seen: set[str | None] = {None}
         cursor: str | None = None
         while True:
-            request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
+            request = wire.ListToolsRequest(params=wire.PaginatedRequestParams(cursor=cursor))
             try:
                 async with asyncio.timeout(_start_limit(self.place)):
-                    page = await self.client.session.send_request(request, ListToolsResult)
+                    page = await self.client.session.send_request(request, wire.ListToolsResult)
             except TimeoutError as error:
                 raise self.trouble("does not list its tools in time") from error
             except MCPError as error:
@@ -179,21 +170,20 @@ class McpSession:
     async def call(self, name: str, arguments: JsonObject) -> Result:
         """What came of a call, whatever the server does."""
         assert self.client
-        params = CallToolRequestParams(name=name, arguments=legible(arguments))
+        params = wire.CallToolRequestParams(name=name, arguments=legible(arguments))
         seconds = self.place.source.time_limit
-        gone = failed(
-            Failure.CRASH, f"The {'process' if self.place.functions else 'server'} has ended."
-        )
+        program = "process" if self.place.functions else "server"
+        gone = failed(Failure.CRASH, f"The {program} has ended.")
         try:
             async with asyncio.timeout(seconds):
                 found = await self.client.session.send_request(
-                    CallToolRequest(params=params), CallToolResult
+                    wire.CallToolRequest(params=params), wire.CallToolResult
                 )
             result = self._read(found)
         except TimeoutError:
             result = failed(Failure.TIME_LIMIT, f"No answer within {seconds:g} seconds.")
         except MCPError as error:
-            closed = error.code == CONNECTION_CLOSED
+            closed = error.code == wire.CONNECTION_CLOSED
             result = gone if closed else failed(Failure.PROTOCOL_ERROR, error.message)
         except ValidationError as error:
             words = f"The answer is not a tool result: {first_error(error)}"
@@ -202,7 +192,7 @@ class McpSession:
             result = gone
         return portable(result, self.hidden)
 
-    def _read(self, found: CallToolResult) -> Result:
+    def _read(self, found: wire.CallToolResult) -> Result:
         if len(found.model_dump_json()) > LARGEST:
             words = f"The answer is longer than {LARGEST} bytes."
             return failed(Failure.PROTOCOL_ERROR, words)
@@ -325,7 +315,7 @@ def _why_not(keeper: asyncio.Task[None], seconds: float) -> str:
         error = error.exceptions[0]
     if isinstance(error, ValidationError):
         return f"begins in no known way: {first_error(error)}"
-    if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
+    if isinstance(error, MCPError) and error.code == wire.CONNECTION_CLOSED:
         return "ended before it began"
     return f"cannot be used: {error or type(error).__name__}"
 
@@ -349,7 +339,9 @@ def read_tool_result(content: Sequence[JsonObject], structured: Any, is_error: b
         return Result(Observation(response=structured))
     if len(content) == 1 and len(texts) == 1:
         value = _json(texts[0])
-        error: Any = texts[0] if value is None and says_error(texts[0]) else ""
+        # A text that claims to be a result may begin as errors do; a long one is a result.
+        said = texts[0] if len(texts[0]) <= 500 and _ERROR.match(texts[0].strip()) else ""
+        error: Any = said if value is None else ""
         if isinstance(value, dict) and set(value) <= _BESIDE_ERROR:
             error = value.get("error")  # of an object that tells of nothing else
         if isinstance(error, str) and error.strip():
@@ -383,11 +375,6 @@ def _block(block: JsonObject) -> JsonObject | str:
         size = len(held["text"].encode("utf-8", "replace"))
     kind = held.get("mimeType") or block.get("mimeType") or ""
     return {"type": str(block.get("type", "")), "mimeType": str(kind), "bytes": size}
-
-
-def says_error(text: str) -> bool:
-    """Whether a text that claims to be a result begins as errors do; a long one is a result."""
-    return len(text) <= 500 and _ERROR.match(text.strip()) is not None
 
 
 def portable(result: Result, changes: Mapping[str, str]) -> Result:

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,18 +27,7 @@ from typing import Any, TypeAlias
 from toolloom.pipeline.checks.grounding import same
 from toolloom.pipeline.checks.text.call_text import CallTextError, literal, parse, write
 from toolloom.pipeline.checks.transcript import shown
-from toolloom.pipeline.formats.base import (
-    Arguments,
-    Exported,
-    NotRepresentable,
-    arguments,
-    given,
-    outcome,
-    spaced,
-    spoken,
-    system_of,
-    words_beside_calls,
-)
+from toolloom.pipeline.formats import base
 from toolloom.pipeline.formats.conversation import (
     Conversation,
     Reading,
@@ -49,15 +37,8 @@ from toolloom.pipeline.formats.conversation import (
     refused,
 )
 from toolloom.pipeline.formats.import_log import ImportLog, line, reference, text
-from toolloom.pipeline.formats.json_schema import schema_of
-from toolloom.pipeline.formats.rows import (
-    UNREAD,
-    ForeignRow,
-    files,
-    foreign_rows,
-    read_text,
-    rows,
-)
+from toolloom.pipeline.formats.json_schema import OTHER_NAMES, TYPES, schema_of
+from toolloom.pipeline.formats.rows import UNREAD, ForeignRow, files, foreign_rows, read_text, rows
 from toolloom.pipeline.formats.tools import to_api
 from toolloom.pipeline.store.files import to_text
 from toolloom.schemas import (
@@ -72,20 +53,13 @@ from toolloom.schemas import (
 )
 
 TOOL = "API-Bank"
+_ENDINGS = (".json", ".jsonl", ".txt")
 SEARCH = "ToolSearcher"
 _EXAMPLES = 5  # values of an argument, and results, that are kept of the calls of an API
 _LARGEST_SCENE = 1_000_000
 _LONGEST = 100_000  # letters of a line in running text that are looked at
 _CALLED = re.compile(r"(?:API-Request\s*:\s*)?\[?\s*([A-Za-z_]\w*)\s*\(")
 _ANSWERED = re.compile(r"\)\s*\]?\s*->\s*")
-_TYPES = {
-    **dict.fromkeys(("str", "string", "datetime"), "string"),
-    **dict.fromkeys(("int", "integer"), "integer"),
-    **dict.fromkeys(("float", "number"), "number"),
-    **dict.fromkeys(("bool", "boolean"), "boolean"),
-    **dict.fromkeys(("list", "array"), "array"),
-    **dict.fromkeys(("dict", "object"), "object"),
-}
 
 
 @dataclass(frozen=True)
@@ -129,99 +103,80 @@ def read(
 ) -> Iterator[Api]:
     """The APIs of a file, or of all files of a folder taken together."""
     bank = Bank()
-    for path in _files(source):
+    for path in files(source, _ENDINGS) if source.is_dir() else [source]:
         bank.take(path, ledger, document)
     yield from bank.apis(ledger, reference(source), category)
-
-
-def _files(source: Path) -> list[Path]:
-    if not source.is_dir():
-        return [source]
-    endings = {".json", ".jsonl", ".txt"}
-    return sorted(p for p in source.rglob("*") if p.suffix.lower() in endings and p.is_file())
 
 
 class Bank:
     """What several files say of the same APIs."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _KnownApi] = {}
+        self._facts: dict[str, list[Fact]] = {}  # by the API's name
 
     def take(self, path: Path, ledger: ImportLog, document: Any = UNREAD) -> None:
         """Add what a file says. `document`: its content, if it was loaded before."""
         for fact in evidence(path, ledger, document):
-            self._known.setdefault(fact.name, _KnownApi()).add(fact)
+            self._facts.setdefault(fact.name, []).append(fact)
 
     def apis(self, ledger: ImportLog, named: str, category: str = "") -> Iterator[Api]:
         """The APIs put together. `named`: what their source is called."""
         ledger.format = "api-bank"
-        source = Source(kind="api-bank", reference=named)
-        for name, known in self._known.items():
+        source, looked_at = Source(kind="api-bank", reference=named), 0
+        for name, facts in self._facts.items():
+            calls = [fact for fact in facts if isinstance(fact, BankCall)]
+            looked_at += len(calls)
             if name == SEARCH:
                 ledger.refuse(name, "It is API-Bank's API Search; toolloom has its own.")
                 continue
+            # Descriptions of one name agree, but for their wording.
+            described = (fact for fact in facts if isinstance(fact, Described))
+            said = next(described, Described(name, "", {}, {}))
             yield from to_api(
                 ledger,
                 source,
                 category=category,
                 tool=TOOL,
                 name=name,
-                description=known.described.description if known.described else "",
-                parameters=known.parameters(),
-                returns=known.returns(),
+                description=said.description,
+                parameters=_parameters(said, calls),
+                returns=_returns(said, calls),
             )
-        if calls := sum(known.calls for known in self._known.values()):
-            ledger.note(f"{named}: {calls} calls of {len(self._known)} APIs were looked at.")
+        if looked_at:
+            ledger.note(f"{named}: {looked_at} calls of {len(self._facts)} APIs were looked at.")
 
 
-class _KnownApi:
-    """What a source says of one API."""
+def _parameters(described: Described, calls: list[BankCall]) -> JsonObject:
+    """Described arguments, else those that were given; needed is what no call leaves out."""
+    given: dict[str, list[Any]] = {}
+    for key, value in (item for call in calls for item in call.arguments.items()):
+        given.setdefault(key, []).append(value)
+    properties: JsonObject = {}
+    required: list[str] = []
+    for name, said in (described.inputs or {key: {} for key in given}).items():
+        values: list[Any] = []
+        for value in given.get(name, ()):
+            if len(values) < _EXAMPLES and value not in values:
+                values.append(value)
+        schema = typed(said) if said else schema_of(values)
+        fitting = [v for v in values if schema_of([v]).get("type") == schema.get("type")]
+        properties[name] = {**schema, **({"examples": fitting} if fitting else {})}
+        about = text(said.get("description")) if isinstance(said, dict) else ""
+        if len(given.get(name, ())) == len(calls) and "optional" not in about.lower():
+            required.append(name)
+    return {"type": "object", "properties": properties, "required": required}
 
-    def __init__(self) -> None:
-        self.calls = 0
-        self.described: Described | None = None
-        self._values: dict[str, list[Any]] = {}
-        self._given: Counter[str] = Counter()
-        self._outputs: list[Any] = []
 
-    def add(self, fact: Fact) -> None:
-        if isinstance(fact, Described):  # those of one name agree, but for their wording
-            self.described = self.described or fact
-            return
-        self.calls += 1
-        self._given.update(fact.arguments.keys())
-        for key, value in fact.arguments.items():
-            seen = self._values.setdefault(key, [])
-            if len(seen) < _EXAMPLES and value not in seen:
-                seen.append(value)
-        if fact.answered and len(self._outputs) < _EXAMPLES:
-            self._outputs.append(fact.output)
-
-    def parameters(self) -> JsonObject:
-        """Described arguments, else those that were given; needed is what no call leaves out."""
-        described = self.described.inputs if self.described else {}
-        properties: JsonObject = {}
-        required: list[str] = []
-        for name, said in (described or {key: {} for key in self._values}).items():
-            values = self._values.get(name, [])
-            schema = typed(said) if said else schema_of(values)
-            fitting = [v for v in values if schema_of([v]).get("type") == schema.get("type")]
-            properties[name] = {**schema, **({"examples": fitting} if fitting else {})}
-            about = text(said.get("description")) if isinstance(said, dict) else ""
-            if self._given[name] == self.calls and "optional" not in about.lower():
-                required.append(name)
-        return {"type": "object", "properties": properties, "required": required}
-
-    def returns(self) -> JsonObject | None:
-        """What its calls answered, in the words of its description where the two agree."""
-        described = self.described.outputs if self.described else {}
-        said = {name: typed(about) for name, about in described.items()}
-        seen = schema_of(self._outputs)
-        keys = {key for output in self._outputs if isinstance(output, dict) for key in output}
-        if not self._outputs or (seen.get("type") == "object" and keys <= {*said}):
-            return {"type": "object", "properties": said} if said else seen or None
-        about = next(iter(said.values())).get("description") if len(said) == 1 else None
-        return {**seen, "description": about} if about and seen["type"] != "object" else seen
+def _returns(described: Described, calls: list[BankCall]) -> JsonObject | None:
+    """What its calls answered, in the words of its description where the two agree."""
+    outputs = [call.output for call in calls if call.answered][:_EXAMPLES]
+    said = {name: typed(about) for name, about in described.outputs.items()}
+    seen = schema_of(outputs)
+    keys = {key for output in outputs if isinstance(output, dict) for key in output}
+    if not outputs or (seen.get("type") == "object" and keys <= {*said}):
+        return {"type": "object", "properties": said} if said else seen or None
+    about = next(iter(said.values())).get("description") if len(said) == 1 else None
+    return {**seen, "description": about} if about and seen["type"] != "object" else seen
 
 
 def typed(said: Any) -> JsonObject:
@@ -229,10 +184,10 @@ def typed(said: Any) -> JsonObject:
     given = said if isinstance(said, dict) else {}
     written = line(given.get("type"))
     inner = re.fullmatch(r"(?i)list\s*[\[(]\s*(\w+)\s*[\])]", written)
-    kind = _TYPES.get(written.lower(), "array" if inner else "")
+    kind = TYPES.get(written.lower(), "array" if inner else "")
     made: JsonObject = {"type": kind} if kind else {}
-    if inner and inner[1].lower() in _TYPES:
-        made["items"] = {"type": _TYPES[inner[1].lower()]}
+    if inner and inner[1].lower() in TYPES:
+        made["items"] = {"type": TYPES[inner[1].lower()]}
     if about := text(given.get("description")).strip():
         made["description"] = about
     return made
@@ -245,7 +200,7 @@ def searches(path: Path) -> list[tuple[str, str]]:
     last one found: ToolSearcher puts GetUserToken before an API that needs a token.
     """
     pairs: dict[tuple[str, str], None] = {}
-    for file in _files(path):
+    for file in files(path, _ENDINGS):
         keywords, found, meant = "", list[str](), ""
         calls = (f for f in evidence(file, ImportLog(file.name)) if isinstance(f, BankCall))
         for call in (*calls, BankCall(SEARCH)):
@@ -497,9 +452,11 @@ class _BankDialogue(Conversation):
         """A turn of the role API. Its result repeats name and arguments of the call."""
         result = result if isinstance(result, dict) else None
         echo = result.get("input") if result else None
-        if isinstance(echo, dict) and isinstance(given, dict) and not _are_same(echo, given):
-            detail = f"{name}: the result is of another call, with {shown(echo)}"
-            self.fault(Reason.MALFORMED_DIALOGUE, detail)
+        if isinstance(echo, dict) and isinstance(given, dict):
+            is_same = echo.keys() == given.keys() and all(same(echo[k], given[k]) for k in given)
+            if not is_same:
+                detail = f"{name}: the result is of another call, with {shown(echo)}"
+                self.fault(Reason.MALFORMED_DIALOGUE, detail)
         if result and result.get("api_name", name) != name:
             detail = f"{name}: the result is of {shown(result['api_name'])}"
             self.fault(Reason.MALFORMED_DIALOGUE, detail)
@@ -572,10 +529,6 @@ class _BankDialogue(Conversation):
         return super().reading(name)
 
 
-def _are_same(echo: JsonObject, given: JsonObject) -> bool:
-    return echo.keys() == given.keys() and all(same(echo[k], given[k]) for k in given)
-
-
 def _is_optional(said: Any) -> bool:
     """Said so, or that there is a default, or in which case it is needed."""
     if not isinstance(said, dict):
@@ -595,12 +548,12 @@ _SPEAKER = re.compile(r"\n\s*(?:User|AI|API-Request|Generate API Request|Generat
 _REPLY = "Write the assistant's next reply in this dialogue.\nExpected output:\nAI: the reply"
 
 
-def api_bank(sample: Sample, form: Arguments) -> Exported:
-    said = spoken(sample.dialogue.messages)
+def api_bank(sample: Sample, form: base.Arguments) -> base.Exported:
+    said = base.spoken(sample.dialogue.messages)
     if any(_SPEAKER.search(message.content or "") for message in said if message.role != "tool"):
-        raise NotRepresentable("words look like another speaker's line")
+        raise base.NotRepresentable("words look like another speaker's line")
     documents = [
-        spaced(
+        base.spaced(
             {
                 "name": api.function,
                 "description": api.description,
@@ -608,7 +561,7 @@ def api_bank(sample: Sample, form: Arguments) -> Exported:
                 "output_parameters": _fields(api.fields),
             }
         )
-        for api in given(sample)
+        for api in base.given(sample)
     ]
     lines: list[str] = []
     rows: list[tuple[str, JsonObject]] = []
@@ -616,24 +569,16 @@ def api_bank(sample: Sample, form: Arguments) -> Exported:
         if message.role == "assistant":
             rows.append(("sft", _training_row(sample, [*documents, *lines], message)))
         lines += _lines(message, said[place + 1 :])
-    lost = ["what schemas say beyond type and description", *words_beside_calls(said)]
-    return Exported(tuple(rows), tuple(lost if any(a.properties for a in given(sample)) else ()))
+    lost = ["what schemas say beyond type and description", *base.words_beside_calls(said)]
+    return base.Exported(
+        tuple(rows), tuple(lost if any(a.properties for a in base.given(sample)) else ())
+    )
 
 
-_PYTHON_TYPES = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-    "array": "list",
-    "object": "dict",
-    "null": "None",
-}
+_PYTHON_TYPES = {**{kind: words.split()[0] for kind, words in OTHER_NAMES.items()}, "null": "None"}
 
 
-def _fields(
-    properties: dict[str, JsonObject], optional: set[str] | frozenset[str] = frozenset()
-) -> JsonObject:
+def _fields(properties: dict[str, JsonObject], optional: Collection[str] = ()) -> JsonObject:
     """API-Bank has no list of what is required; what may be left out says so in its words."""
     fields = {}
     for name, found in properties.items():
@@ -650,11 +595,13 @@ def _fields(
 
 
 def _training_row(sample: Sample, lines: Sequence[str], message: Message) -> JsonObject:
-    calls = [FunctionCall(name=c.function.name, arguments=arguments(c)) for c in message.tool_calls]
+    calls = [
+        FunctionCall(name=c.function.name, arguments=base.arguments(c)) for c in message.tool_calls
+    ]
     request, ask, output = _REPLY, "Generate AI Response: ", f"AI: {message.content or ''}"
     if calls:
         request, ask, output = _REQUEST, "Generate API Request: ", f"API-Request: {write(calls)}"
-    head = "\n".join(filter(None, (request, system_of(sample))))
+    head = "\n".join(filter(None, (request, base.system_of(sample))))
     return {
         "instruction": f"{head}\nAPI descriptions:\n",
         "input": "\n".join([*lines, ask]),
@@ -672,8 +619,8 @@ def _lines(message: Message, later: Sequence[Message]) -> list[str]:
         return [f"AI: {message.content or ''}"]
     lines = []
     for call in message.tool_calls:
-        seen = outcome(call, later)
-        request = write([FunctionCall(name=call.function.name, arguments=arguments(call))])
-        shown = spaced({"error": seen.error} if seen.error else seen.response)
+        seen = base.outcome(call, later)
+        request = write([FunctionCall(name=call.function.name, arguments=base.arguments(call))])
+        shown = base.spaced({"error": seen.error} if seen.error else seen.response)
         lines.append(f"API-Request: {request}->{shown}")
     return lines

@@ -23,20 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from toolloom.pipeline.checks import (
-    Check,
-    answered_calls,
-    fitting_arguments,
-    fitting_observations,
-    inspect,
-    kept_values,
-    known_names,
-    leaked_calls,
-    plain_values,
-    readable_calls,
-    searched_first,
-    turn_order,
-)
+from toolloom.pipeline import checks
 from toolloom.pipeline.checks.findings import Findings
 from toolloom.pipeline.formats import api_bank
 from toolloom.pipeline.formats.chat import messages_row
@@ -54,22 +41,18 @@ _UNMAPPED = 12  # rows of the table of what was not read
 _LOOKED_AT = 20  # rows, of which one tells the form
 _PATIENCE = 200  # rows without one dialogue, after which the file is taken to hold none
 
-# Groups as in `checks.CHECKS`: check → flags of a Reading that it needs.
-TABLE: tuple[tuple[tuple[Check[Dialogue], tuple[str, ...]], ...], ...] = (
-    ((plain_values, ()),),
-    (
-        (turn_order, ()),
-        (answered_calls, ("has_results",)),
-        (readable_calls, ()),
-    ),
-    (
-        (leaked_calls, ("has_reply",)),
-        (known_names, ()),
-        (searched_first, ("has_results",)),
-        (fitting_arguments, ()),
-        (fitting_observations, ("has_results",)),
-        (kept_values, ()),
-    ),
+# Groups as in `checks.CHECKS`: check → the flag of a Reading that it needs, if any.
+TABLE: tuple[dict[checks.Check[Dialogue], str], ...] = (
+    {checks.plain_values: ""},
+    {checks.turn_order: "", checks.answered_calls: "has_results", checks.readable_calls: ""},
+    {
+        checks.leaked_calls: "has_reply",
+        checks.known_names: "",
+        checks.searched_first: "has_results",
+        checks.fitting_arguments: "",
+        checks.fitting_observations: "has_results",
+        checks.kept_values: "",
+    },
 )
 
 
@@ -99,17 +82,17 @@ def _either(value: JsonObject, row: ForeignRow) -> Reading:
     return conversation_row(value, row) if is_conversation(value) else messages_row(value, row)
 
 
-def expected(reading: Reading) -> tuple[tuple[Check[Dialogue], ...], ...]:
+def expected(reading: Reading) -> tuple[tuple[checks.Check[Dialogue], ...], ...]:
     """The checks a row is held to, in the groups in which they run."""
     return tuple(
-        tuple(check for check, needs in group if all(getattr(reading, need) for need in needs))
+        tuple(check for check, flag in group.items() if not flag or getattr(reading, flag))
         for group in (TABLE if reading.dialogue else ())
     )
 
 
 def judged(reading: Reading) -> Audited:
     """The findings on a row: its reader's own, then those of the checks that apply to it."""
-    found = inspect(reading.dialogue, expected(reading)) if reading.dialogue else ()
+    found = checks.inspect(reading.dialogue, expected(reading)) if reading.dialogue else ()
     return Audited(reading, (*reading.faults, *found))
 
 
@@ -157,7 +140,7 @@ class AuditReport:
         self.dialogues += dialogue is not None
         self.calls += sum(len(m.tool_calls) for m in dialogue.messages) if dialogue else 0
         self.checks.update(check.__name__ for group in expected(row.reading) for check in group)
-        self.unmapped.update(set(row.reading.unmapped))
+        self.unmapped.update(row.reading.unmapped)
         self.flagged += bool(row.findings)
         self.reasons.update(list(dict.fromkeys(f.reason.value for f in row.findings)))
         for found in row.findings:

@@ -14,16 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from toolloom.pipeline.formats.base import (
-    Arguments,
-    Exported,
-    ExportPlace,
-    calls,
-    number_of,
-    spaced,
-    system_of,
-    tools,
-)
+from toolloom.pipeline.formats import base
 from toolloom.pipeline.formats.conversation import (
     Conversation,
     Reading,
@@ -120,16 +111,16 @@ def _without_null(value: Any) -> Any:
     return [_without_null(part) for part in value] if isinstance(value, list) else value
 
 
-def chat(messages: Sequence[Message], form: Arguments) -> list[JsonObject]:
+def chat(messages: Sequence[Message], form: base.Arguments) -> list[JsonObject]:
     """Messages in OpenAI's form, arguments as objects or as text. Raises NotRepresentable."""
     return [_turn(message, form) for message in messages]
 
 
-def _turn(message: Message, form: Arguments) -> JsonObject:
+def _turn(message: Message, form: base.Arguments) -> JsonObject:
     row: JsonObject = {"role": message.role, "content": message.content or ""}
-    made = calls(message)
+    made = base.calls(message)
     if form == "string":
-        made = [{**call, "arguments": spaced(call["arguments"])} for call in made]
+        made = [{**call, "arguments": base.spaced(call["arguments"])} for call in made]
     if made:
         row["tool_calls"] = [
             {"id": call.id, "type": "function", "function": function}
@@ -140,33 +131,32 @@ def _turn(message: Message, form: Arguments) -> JsonObject:
     return row
 
 
-def trl(sample: Sample, form: Arguments) -> Exported:
-    row = {"messages": chat(sample.dialogue.messages, form), "tools": tools(sample)}
-    return Exported((("sft", row),))
+def trl(sample: Sample, form: base.Arguments) -> base.Exported:
+    row = {"messages": chat(sample.dialogue.messages, form), "tools": base.tools(sample)}
+    return base.Exported((("sft", row),))
 
 
-def axolotl(sample: Sample, form: Arguments) -> Exported:
+def axolotl(sample: Sample, form: base.Arguments) -> base.Exported:
     """Axolotl reads arguments and parameters that are text: so `datasets` cannot pad them."""
-    described = _with_text_schemas(sample) if form == "string" else tools(sample)
-    row = {"messages": chat(sample.dialogue.messages, form), "tools": described}
-    return Exported((("sft", row),))
+    if form == "object":
+        return trl(sample, form)
+    row = {"messages": chat(sample.dialogue.messages, form), "tools": _with_text_schemas(sample)}
+    return base.Exported((("sft", row),))
 
 
 def _with_text_schemas(sample: Sample) -> list[JsonObject]:
-    described = tools(sample)
-    for tool in described:
-        parameters = spaced(tool["function"]["parameters"])
-        tool["function"] = {**tool["function"], "parameters": parameters}
-    return described
+    functions = [tool["function"] for tool in base.tools(sample)]
+    texts = [{**one, "parameters": base.spaced(one["parameters"])} for one in functions]
+    return [{"type": "function", "function": one} for one in texts]
 
 
-def axolotl_notes(place: ExportPlace) -> dict[str, str]:
+def axolotl_notes(place: base.ExportPlace) -> dict[str, str]:
     """The lines of Axolotl's configuration."""
     how = ["type: chat_template", "field_messages: messages", "field_tools: tools"]
     return axolotl_yaml(place, [], [*how, "roles_to_train: [assistant]"])
 
 
-def axolotl_yaml(place: ExportPlace, head: list[str], how: list[str]) -> dict[str, str]:
+def axolotl_yaml(place: base.ExportPlace, head: list[str], how: list[str]) -> dict[str, str]:
     """Train, or whatever there is, to train on, and validation to test on; `how` is each read."""
     trained = ["train"] if "train" in place.splits else place.splits
     tested = ["validation"] if {"train", "validation"} <= {*place.splits} else []
@@ -179,7 +169,7 @@ def axolotl_yaml(place: ExportPlace, head: list[str], how: list[str]) -> dict[st
     return {"axolotl.yaml": "\n".join(lines) + "\n"}
 
 
-def openai(sample: Sample, form: Arguments) -> Exported:
+def openai(sample: Sample, form: base.Arguments) -> base.Exported:
     """OpenAI's own names and no others: tool messages have no name."""
     messages = chat(sample.dialogue.messages, form)
     for message in messages:
@@ -188,17 +178,17 @@ def openai(sample: Sample, form: Arguments) -> Exported:
             del message["content"]
     parallel = any(len(m.tool_calls) > 1 for m in sample.dialogue.messages)
     row: JsonObject = {"messages": messages}
-    if described := tools(sample):
+    if described := base.tools(sample):
         row |= {"tools": described, "parallel_tool_calls": parallel}
-    return Exported((("sft", row),))
+    return base.Exported((("sft", row),))
 
 
-def verl(sample: Sample, form: Arguments) -> Exported:
+def verl(sample: Sample, form: base.Arguments) -> base.Exported:
     """A row to imitate, and one to reward for each turn that calls or answers a user."""
     query, messages = sample.dialogue.query, sample.dialogue.messages
     imitated = {"messages": chat(messages, form), "tools": _with_text_schemas(sample)}
     rows: list[tuple[str, JsonObject]] = [("sft", imitated)]
-    prompt = [{"role": "system", "content": instructed(system_of(sample), sample)}]
+    prompt = [{"role": "system", "content": instructed(base.system_of(sample), sample)}]
     for place, message in enumerate(messages):
         if message.role == "system":
             continue
@@ -208,9 +198,9 @@ def verl(sample: Sample, form: Arguments) -> Exported:
                 "data_source": "toolloom",
                 "prompt": list(prompt),
                 "ability": query.ability.value,
-                "reward_model": {"style": "rule", "ground_truth": spaced(calls(message))},
+                "reward_model": {"style": "rule", "ground_truth": base.spaced(base.calls(message))},
                 "extra_info": {
-                    "index": 100 * number_of(sample) + place,
+                    "index": 100 * base.number_of(sample) + place,
                     "id": sample.id,
                     "turn": place,
                     "scenario": query.scenario.value,
@@ -220,4 +210,4 @@ def verl(sample: Sample, form: Arguments) -> Exported:
         is_assistant = message.role == "assistant"
         content = call_text(message) if is_assistant else message.content or ""
         prompt.append({"role": message.role, "content": content})
-    return Exported(tuple(rows))
+    return base.Exported(tuple(rows))

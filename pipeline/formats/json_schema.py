@@ -223,17 +223,12 @@ def arguments(
     properties = dict(found.get("properties", {}))
     for variant in variants:
         properties = {**variant.get("properties", {}), **properties}
-    needed = [set(v.get("required", ())) for v in variants if v.get("type") != "null"]
-    required = set(found.get("required", ())) | (set.intersection(*needed) if needed else set())
-    whole: JsonObject = {"type": "object"}
-    if "description" in found:
-        whole["description"] = found["description"]
-    whole["properties"] = properties
-    if required & set(properties):
-        whole["required"] = [name for name in properties if name in required]
-    if "additionalProperties" in found:
-        whole["additionalProperties"] = found["additionalProperties"]
-    return whole
+    lists = [set(v.get("required", ())) for v in variants if v.get("type") != "null"]
+    required = set(found.get("required", ())) | (set.intersection(*lists) if lists else set())
+    needed = [name for name in properties if name in required]
+    whole = {**found, "type": "object", "properties": properties, "required": needed}
+    kept = ("type", "description", "properties", "required", "additionalProperties")
+    return {key: whole[key] for key in kept if whole.get(key) not in (None, [])}
 
 
 def flattened(node: Scoped, resolver: Resolver) -> dict[str, Any]:
@@ -434,10 +429,8 @@ class _Reader:
             if isinstance(child.value, dict) and child.value.get("required") is True:
                 needed.add(name)
         if own.get("properties"):
-            out["properties"], required = (
-                properties,
-                [name for name in properties if name in needed],
-            )
+            out["properties"] = properties
+            required = [name for name in properties if name in needed]
         if required:
             out["required"] = [name for name in required if legible(name) == name]
             self.spend(sum(map(len, required)) + 12)
@@ -503,7 +496,7 @@ def _add_variants(out: JsonObject, variants: list[JsonObject]) -> None:
 
 # Keywords
 
-_OTHER_NAMES = {
+OTHER_NAMES = {
     "string": "str text char character varchar file binary byte bytes password date datetime "
     "date-time timestamp time uuid email uri url enum",
     "integer": "int int32 int64 long short bigint timestamp-ms",
@@ -513,7 +506,7 @@ _OTHER_NAMES = {
     "object": "dict dictionary map hash hashmap hashtable struct json mapping",
     "null": "none nil void undefined",
 }
-_TYPES = {other: name for name, words in _OTHER_NAMES.items() for other in (name, *words.split())}
+TYPES = {other: name for name, words in OTHER_NAMES.items() for other in (name, *words.split())}
 _ANY = {"any", "mixed", "unknown", "", "anything", "*"}
 # fmt: off
 _DROPPED = (
@@ -545,7 +538,7 @@ def _typed(types: list[str]) -> JsonObject:
 def _type_names(given: Any) -> list[str]:
     names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
     texts = [n.strip().lower() for n in names if isinstance(n, str) and len(n) < 40]
-    return list(dict.fromkeys(_TYPES[t] for t in texts if t in _TYPES))
+    return list(dict.fromkeys(TYPES[t] for t in texts if t in TYPES))
 
 
 def _is_open(given: Any) -> bool:

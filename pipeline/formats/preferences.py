@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.transcript import known_functions
@@ -62,15 +62,11 @@ def _spoilt(turn: Turn) -> tuple[Defect, Message] | None:
     chance = Random(seed_for("pairs", turn.sample.id, turn.place))
     for defect in chance.sample(DEFECTS, len(DEFECTS)):
         message = defect.spoil(turn, chance)
-        if message and message != turn.message and _is_found(turn, defect, message):
-            return defect, message
+        if message and message != turn.message:
+            findings = inspect(_dialogue(turn, message))
+            if any(f.reason is defect.reason and f.turn in (None, turn.place) for f in findings):
+                return defect, message
     return None
-
-
-def _is_found(turn: Turn, defect: Defect, message: Message) -> bool:
-    """Whether the checks name this defect in a dialogue that has it."""
-    findings = inspect(_dialogue(turn, message))
-    return any(f.reason is defect.reason and (f.turn in (None, turn.place)) for f in findings)
 
 
 def _dialogue(turn: Turn, message: Message) -> Dialogue:
@@ -112,14 +108,24 @@ class Turn:
         apis = (*self.sample.dialogue.query.pool, API_SEARCH)
         return next((api for api in apis if api.function == function), None)
 
+    def schemas(self, function: str) -> dict[str, JsonObject]:
+        """Schema of each argument; of one whose schema is just `true`, an empty one."""
+        found = api.properties if (api := self.api(function)) else {}
+        return {name: schema if isinstance(schema, dict) else {} for name, schema in found.items()}
+
+
+Spoil: TypeAlias = Callable[[Turn, Random], Message | None]
+"""Gives the spoilt turn, or nothing where the defect does not apply."""
+Spoilt: TypeAlias = tuple[str, JsonObject] | None
+
 
 @dataclass(frozen=True)
 class Defect:
-    """A kind of defect. `spoil` gives the spoilt turn, or nothing where it does not apply."""
+    """A kind of defect."""
 
     name: str
     reason: Reason
-    spoil: Callable[[Turn, Random], Message | None]
+    spoil: Spoil
 
 
 def _with_call(turn: Turn, place: int, name: str, values: JsonObject) -> Message:
@@ -129,22 +135,10 @@ def _with_call(turn: Turn, place: int, name: str, values: JsonObject) -> Message
     return turn.message.model_copy(update={"tool_calls": tuple(calls)})
 
 
-def _some_call(turn: Turn, chance: Random) -> tuple[int, ToolCall, Api | None]:
-    place = chance.randrange(len(turn.message.tool_calls))
-    call = turn.message.tool_calls[place]
-    return place, call, turn.api(call.function.name)
-
-
 def _values(call: ToolCall) -> JsonObject:
     """The arguments, to be changed; text that was never read has none."""
     found = call.function.arguments
     return json.loads(json.dumps(found)) if isinstance(found, dict) else {}
-
-
-def _schemas(api: Api | None) -> dict[str, JsonObject]:
-    """Schema of each argument; of one whose schema is just `true`, an empty one."""
-    found = api.properties if api else {}
-    return {name: schema if isinstance(schema, dict) else {} for name, schema in found.items()}
 
 
 def no_call(turn: Turn, chance: Random) -> Message | None:
@@ -155,103 +149,99 @@ def no_call(turn: Turn, chance: Random) -> Message | None:
     return Message(role="assistant", content=last.content)
 
 
-def unknown_function(turn: Turn, chance: Random) -> Message | None:
+def search_skipped(turn: Turn, chance: Random) -> Message | None:
+    """The call that the search was to find, before it is found."""
+    if [c.function.name for c in turn.message.tool_calls] != [API_SEARCH.function]:
+        return None
+    for message in turn.sample.dialogue.messages[turn.place + 1 :]:
+        wanted = [c for c in message.tool_calls if c.function.name not in turn.known]
+        if wanted:
+            return _with_call(turn, 0, wanted[0].function.name, _values(wanted[0]))
+    return None
+
+
+# One call of the turn, drawn: its function and arguments in, others out.
+
+
+def unknown_function(turn: Turn, name: str, values: JsonObject, chance: Random) -> Spoilt:
     """A name like the right one that nobody offers."""
-    place, call, _ = _some_call(turn, chance)
-    name = call.function.name
     words = name.split("_")
     made = ["_".join(reversed(words)), f"{name}_info", f"get_{name}", name.replace("_", "")]
     taken = {api.function for api in turn.sample.dialogue.query.pool} | {API_SEARCH.function}
     free = [one[:64] for one in made if one[:64] not in taken]
-    return _with_call(turn, place, chance.choice(free), _values(call)) if free else None
+    return (chance.choice(free), values) if free else None
 
 
-def other_function(turn: Turn, chance: Random) -> Message | None:
+def other_function(turn: Turn, name: str, values: JsonObject, chance: Random) -> Spoilt:
     """Another function that is on offer, with the arguments that it too has."""
-    place, call, _ = _some_call(turn, chance)
     taken = {one.function.name for one in turn.message.tool_calls} | {API_SEARCH.function}
-    others = [name for name in turn.known if name not in taken]
+    others = [other for other in turn.known if other not in taken]
     if not others:
         return None
-    name = chance.choice(others)
+    other = chance.choice(others)
+    shared = turn.schemas(other)
+    return other, {key: value for key, value in values.items() if key in shared}
+
+
+def missing_argument(turn: Turn, name: str, values: JsonObject, chance: Random) -> Spoilt:
     api = turn.api(name)
-    shared = set(api.properties) if api else set()
-    kept = {key: value for key, value in _values(call).items() if key in shared}
-    return _with_call(turn, place, name, kept)
-
-
-def missing_argument(turn: Turn, chance: Random) -> Message | None:
-    place, call, api = _some_call(turn, chance)
-    values = _values(call)
-    present = [name for name in (api.required if api else ()) if name in values]
+    present = [key for key in (api.required if api else ()) if key in values]
     if not present:
         return None
     del values[chance.choice(present)]
-    return _with_call(turn, place, call.function.name, values)
+    return name, values
 
 
-def unknown_argument(turn: Turn, chance: Random) -> Message | None:
+def unknown_argument(turn: Turn, name: str, values: JsonObject, chance: Random) -> Spoilt:
     """An argument under a name that the function does not have."""
-    place, call, api = _some_call(turn, chance)
-    values = _values(call)
-    if api is None or not values:
+    if turn.api(name) is None or not values:
         return None
-    name = chance.choice(sorted(values))
-    fresh = f"{name}_value"
-    if fresh in api.properties:
+    known = chance.choice(sorted(values))
+    fresh = f"{known}_value"
+    if fresh in turn.schemas(name):
         return None
-    renamed = {fresh if key == name else key: value for key, value in values.items()}
-    return _with_call(turn, place, call.function.name, renamed)
+    return name, {fresh if key == known else key: value for key, value in values.items()}
 
 
-def wrong_type(turn: Turn, chance: Random) -> Message | None:
-    place, call, _ = _some_call(turn, chance)
-    values = _values(call)
+def wrong_type(turn: Turn, name: str, values: JsonObject, chance: Random) -> Spoilt:
+    """Numbers as text, anything else in a list, lists without it: what models get wrong."""
     if not values:
         return None
-    name = chance.choice(sorted(values))
-    values[name] = _mistyped(values[name])
-    return _with_call(turn, place, call.function.name, values)
-
-
-def _mistyped(value: Any) -> Any:
-    """Numbers as text, anything else in a list, lists without it: what models get wrong."""
+    key = chance.choice(sorted(values))
+    value = values[key]
     if isinstance(value, list) and value:
-        return value[0]
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    return str(value) if plain else [value]
+        values[key] = value[0]
+    else:
+        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        values[key] = str(value) if plain else [value]
+    return name, values
 
 
-def outside_enum(turn: Turn, chance: Random) -> Message | None:
-    place, call, api = _some_call(turn, chance)
-    values = _values(call)
+def outside_enum(turn: Turn, name: str, values: JsonObject, chance: Random) -> Spoilt:
+    schemas = turn.schemas(name)
     listed = [
-        name
-        for name, schema in _schemas(api).items()
-        if name in values and isinstance(schema.get("enum"), list)
+        k for k, schema in schemas.items() if k in values and type(schema.get("enum")) is list
     ]
     if not listed:
         return None
-    name = chance.choice(listed)
-    values[name] = f"other {values[name]}" if isinstance(values[name], str) else "other"
-    return _with_call(turn, place, call.function.name, values)
+    key = chance.choice(listed)
+    values[key] = f"other {values[key]}" if isinstance(values[key], str) else "other"
+    return name, values
 
 
-def unsaid_value(turn: Turn, chance: Random) -> Message | None:
+def unsaid_value(turn: Turn, name: str, values: JsonObject, chance: Random) -> Spoilt:
     """A value of the right type that nobody said."""
-    place, call, api = _some_call(turn, chance)
-    values = _values(call)
     free = [
-        name
-        for name, schema in _schemas(api).items()
-        if name in values and "enum" not in schema and "const" not in schema
+        key
+        for key, schema in turn.schemas(name).items()
+        if key in values and not {"enum", "const"} & schema.keys()
     ]
-    free = [name for name in free if _unsaid(values[name], chance) is not None]
+    free = [key for key in free if _unsaid(values[key], chance) is not None]
     if not free:
         return None
-    name = chance.choice(free)
-    values[name] = _unsaid(values[name], chance)
-    return _with_call(turn, place, call.function.name, values)
+    key = chance.choice(free)
+    values[key] = _unsaid(values[key], chance)
+    return name, values
 
 
 def _unsaid(value: Any, chance: Random) -> Any:
@@ -268,26 +258,26 @@ def _unsaid(value: Any, chance: Random) -> Any:
     return None
 
 
-def search_skipped(turn: Turn, chance: Random) -> Message | None:
-    """The call that the search was to find, before it is found."""
-    if [c.function.name for c in turn.message.tool_calls] != [API_SEARCH.function]:
-        return None
-    for message in turn.sample.dialogue.messages[turn.place + 1 :]:
-        wanted = [c for c in message.tool_calls if c.function.name not in turn.known]
-        if wanted:
-            values = _values(wanted[0])
-            return _with_call(turn, 0, wanted[0].function.name, values)
-    return None
+def in_a_call(change: Callable[[Turn, str, JsonObject, Random], Spoilt]) -> Spoil:
+    """The turn with such a change of one of its calls."""
+
+    def spoil(turn: Turn, chance: Random) -> Message | None:
+        place = chance.randrange(len(turn.message.tool_calls))
+        call = turn.message.tool_calls[place]
+        changed = change(turn, call.function.name, _values(call), chance)
+        return _with_call(turn, place, *changed) if changed else None
+
+    return spoil
 
 
 DEFECTS = (
     Defect("no_call", Reason.NO_API_CALL, no_call),
-    Defect("unknown_function", Reason.API_HALLUCINATION, unknown_function),
-    Defect("other_function", Reason.UNNEEDED_API_CALL, other_function),
-    Defect("missing_argument", Reason.MISSING_INPUT_PARAMETERS, missing_argument),
-    Defect("unknown_argument", Reason.INVALID_INPUT_PARAMETERS, unknown_argument),
-    Defect("wrong_type", Reason.INVALID_INPUT_PARAMETERS, wrong_type),
-    Defect("outside_enum", Reason.INVALID_INPUT_PARAMETERS, outside_enum),
-    Defect("unsaid_value", Reason.UNGROUNDED_ARGUMENT, unsaid_value),
+    Defect("unknown_function", Reason.API_HALLUCINATION, in_a_call(unknown_function)),
+    Defect("other_function", Reason.UNNEEDED_API_CALL, in_a_call(other_function)),
+    Defect("missing_argument", Reason.MISSING_INPUT_PARAMETERS, in_a_call(missing_argument)),
+    Defect("unknown_argument", Reason.INVALID_INPUT_PARAMETERS, in_a_call(unknown_argument)),
+    Defect("wrong_type", Reason.INVALID_INPUT_PARAMETERS, in_a_call(wrong_type)),
+    Defect("outside_enum", Reason.INVALID_INPUT_PARAMETERS, in_a_call(outside_enum)),
+    Defect("unsaid_value", Reason.UNGROUNDED_ARGUMENT, in_a_call(unsaid_value)),
     Defect("search_skipped", Reason.SEARCH_SKIPPED, search_skipped),
 )

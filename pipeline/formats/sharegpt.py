@@ -15,21 +15,7 @@ import json
 from typing import Any
 
 from toolloom.pipeline.checks.transcript import shown
-from toolloom.pipeline.formats.base import (
-    Arguments,
-    Exported,
-    ExportPlace,
-    NotRepresentable,
-    calls,
-    envelope,
-    given,
-    spaced,
-    spoken,
-    system_of,
-    tools,
-    turns,
-    words_beside_calls,
-)
+from toolloom.pipeline.formats import base
 from toolloom.pipeline.formats.conversation import (
     Conversation,
     Reading,
@@ -79,7 +65,11 @@ def conversation_row(value: JsonObject, row: ForeignRow) -> Reading:
         turned = [*turned, chosen]
     taken = Conversation("openai", row)
     taken.fields(value, _KNOWN)
-    said = [_speaker(turn) for turn in turned]
+    said: list[tuple[str, str, Any]] = []  # who speaks, the role's own name, what is said
+    for turn in turned:
+        called = line(turn.get("from", turn.get("role")))
+        who = _ROLES.get(called.lower(), "")
+        said.append((who, called, turn.get("value", turn.get("content"))))
     if value.get("system") and said[0][0] == "system":  # LLaMA-Factory: the turn wins
         taken.note("field `system`: there is a system turn")
     elif value.get("system"):
@@ -111,12 +101,6 @@ def conversation_row(value: JsonObject, row: ForeignRow) -> Reading:
     if value.get("rejected"):
         taken.note("field `rejected`: the worse answer is not judged")
     return taken.reading(line(value.get("id")))
-
-
-def _speaker(turn: JsonObject) -> tuple[str, str, Any]:
-    """(who speaks, as `_ROLES` names it or "", the role's own name, what is said)."""
-    called = line(turn.get("from", turn.get("role")))
-    return _ROLES.get(called.lower(), ""), called, turn.get("value", turn.get("content"))
 
 
 def _bare_calls(taken: Conversation, said: Any) -> None:
@@ -197,60 +181,54 @@ _HOW = (
 def instructed(system: str, sample: Sample) -> str:
     """The system turn with the tools in it."""
     parts = [system] if system else []
-    if given(sample):
-        parts += [_HOW, f"<tools>\n{closed(tools(sample))}\n</tools>"]
+    if base.given(sample):
+        parts += [_HOW, f"<tools>\n{closed(base.tools(sample))}\n</tools>"]
     return "\n\n".join(parts)
 
 
 def closed(value: object) -> str:
     """JSON in which nothing looks like a tag: JSON may write `<` as an escape."""
-    return spaced(value).replace("<tool", "\\u003ctool").replace("</tool", "\\u003c/tool")
+    return base.spaced(value).replace("<tool", "\\u003ctool").replace("</tool", "\\u003c/tool")
 
 
 def call_text(message: Message) -> str:
     """A turn's calls, each between tags, after its words. Raises NotRepresentable."""
     if "<tool_call>" in (message.content or ""):
-        raise NotRepresentable("words look like a call")
-    made = [f"<tool_call>\n{closed(call)}\n</tool_call>" for call in calls(message)]
+        raise base.NotRepresentable("words look like a call")
+    made = [f"<tool_call>\n{closed(call)}\n</tool_call>" for call in base.calls(message)]
     return "\n".join([message.content, *made] if message.content else made)
 
 
-def _response(message: Message) -> str:
-    observed = envelope(message).model_dump(mode="json")
-    answer = {"name": message.name, "content": observed}
-    return f"<tool_response>\n{closed(answer)}\n</tool_response>"
-
-
 def _value(group: list[Message]) -> str:
-    if group[0].role == "tool":
-        return "\n".join(map(_response, group))
-    return call_text(group[0]) if group[0].role == "assistant" else group[0].content or ""
+    first = group[0]
+    if first.role == "assistant":
+        return call_text(first)
+    if first.role != "tool":
+        return first.content or ""
+    seen = [{"name": m.name, "content": base.envelope(m).model_dump(mode="json")} for m in group]
+    return "\n".join(f"<tool_response>\n{closed(one)}\n</tool_response>" for one in seen)
 
 
-def hermes(sample: Sample, form: Arguments) -> Exported:
-    said = spoken(sample.dialogue.messages)
-    turned = [{"from": SPEAKERS[g[0].role], "value": _value(g)} for g in turns(said)]
-    system = {"from": "system", "value": instructed(system_of(sample), sample)}
-    row = {
-        "id": sample.id,
-        "conversations": [system, *turned],
-        "tools": spaced(tools(sample)),
-    }
-    return Exported((("sft", row),))
+def hermes(sample: Sample, form: base.Arguments) -> base.Exported:
+    said = base.spoken(sample.dialogue.messages)
+    turned = [{"from": SPEAKERS[g[0].role], "value": _value(g)} for g in base.turns(said)]
+    turned.insert(0, {"from": "system", "value": instructed(base.system_of(sample), sample)})
+    row = {"id": sample.id, "conversations": turned, "tools": base.spaced(base.tools(sample))}
+    return base.Exported((("sft", row),))
 
 
 COLUMNS = {"messages": "conversations", "system": "system", "tools": "tools"}
 
 
-def llamafactory(sample: Sample, form: Arguments) -> Exported:
-    said = spoken(sample.dialogue.messages)
-    described = [api.as_tool()["function"] for api in given(sample)]
+def llamafactory(sample: Sample, form: base.Arguments) -> base.Exported:
+    said = base.spoken(sample.dialogue.messages)
+    described = [api.as_tool()["function"] for api in base.given(sample)]
     row = {
-        "conversations": [_written_turn(group) for group in turns(said)],
-        "system": system_of(sample),
-        "tools": spaced(described) if described else "",
+        "conversations": [_written_turn(group) for group in base.turns(said)],
+        "system": base.system_of(sample),
+        "tools": base.spaced(described) if described else "",
     }
-    return Exported((("sft", row),), words_beside_calls(said))
+    return base.Exported((("sft", row),), base.words_beside_calls(said))
 
 
 def _written_turn(group: list[Message]) -> JsonObject:
@@ -261,12 +239,12 @@ def _written_turn(group: list[Message]) -> JsonObject:
         value = seen[0] if len(seen) == 1 else f"[{', '.join(seen)}]"
         return {"from": "observation", "value": value}
     if first.tool_calls:
-        made = calls(first)
-        return {"from": "function_call", "value": spaced(made[0] if len(made) == 1 else made)}
+        made = base.calls(first)
+        return {"from": "function_call", "value": base.spaced(made[0] if len(made) == 1 else made)}
     return {"from": "human" if first.role == "user" else "gpt", "value": first.content or ""}
 
 
-def dataset_info(place: ExportPlace) -> dict[str, str]:
+def dataset_info(place: base.ExportPlace) -> dict[str, str]:
     """The entries for LLaMA-Factory's `dataset_info.json`, one for each split."""
     entries = {
         f"{place.dataset}_{split}": {

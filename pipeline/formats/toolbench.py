@@ -21,22 +21,10 @@ from typing import Any
 
 from toolloom.pipeline.checks.form import odd_request
 from toolloom.pipeline.checks.instructions import values_of
-from toolloom.pipeline.formats.base import (
-    Arguments,
-    Exported,
-    NotRepresentable,
-    arguments,
-    first_task,
-    given,
-    outcome,
-    spaced,
-    spoken,
-    system_of,
-    words_beside_calls,
-)
+from toolloom.pipeline.formats import base
 from toolloom.pipeline.formats.conversation import excess, opened, turns_in
 from toolloom.pipeline.formats.import_log import LONGEST, ImportLog, line, reference, text
-from toolloom.pipeline.formats.json_schema import schema_of
+from toolloom.pipeline.formats.json_schema import TYPES, schema_of
 from toolloom.pipeline.formats.rows import UNREAD, ForeignRow, files, foreign_rows, rows
 from toolloom.pipeline.formats.tools import first, to_api
 from toolloom.schemas import (
@@ -58,15 +46,7 @@ from toolloom.schemas.splits import split_of, stray
 
 _TYPES = {"NUMBER": "integer", "BOOLEAN": "boolean"}
 _TAKEN = {"from", "class", "return", "false", "true", "id", "and"}
-_TEMPLATE_TYPES = {
-    "str": "string",
-    "int": "integer",
-    "float": "number",
-    "bool": "boolean",
-    "NoneType": "null",
-    "empty list": "array",
-    "empty dict": "object",
-}
+_TEMPLATE_TYPES = {**TYPES, "NoneType": "null", "empty list": "array", "empty dict": "object"}
 _DEPTH = 6
 
 
@@ -491,18 +471,18 @@ _HOW = (
 )
 
 
-def toolllama(sample: Sample, form: Arguments) -> Exported:
+def toolllama(sample: Sample, form: base.Arguments) -> base.Exported:
     """A row for each action, with the dialogue before it; a dialogue ends with a call of Finish.
 
     An assistant that speaks in between is not foreseen.
     """
-    said = spoken(sample.dialogue.messages)
-    first, later = first_task(said)
+    said = base.spoken(sample.dialogue.messages)
+    first, later = base.first_task(said)
     if later and not any(m.tool_calls for m in first):
-        raise NotRepresentable("the assistant asks before it calls")
-    functions = [_function(api) for api in given(sample)]
+        raise base.NotRepresentable("the assistant asks before it calls")
+    functions = [_function(api) for api in base.given(sample)]
     parts = [
-        system_of(sample),
+        base.system_of(sample),
         _HOW,
         f"You have access to these functions: {[*functions, _FINISH_FUNCTION]}",
     ]
@@ -517,7 +497,7 @@ def toolllama(sample: Sample, form: Arguments) -> Exported:
     lost = ["the user's later turns"] if later else []
     if any(len(m.tool_calls) > 1 for m in first):
         lost.append("that calls are made at once")
-    return Exported(tuple(rows), (*lost, *words_beside_calls(first)))
+    return base.Exported(tuple(rows), (*lost, *base.words_beside_calls(first)))
 
 
 def _function(api: Api) -> JsonObject:
@@ -530,9 +510,9 @@ def _steps(messages: list[Message]) -> Iterator[JsonObject]:
     """Action and result in turn; calls that are made at once follow one another."""
     for message in messages:
         for call in message.tool_calls:
-            yield _act(call.function.name, arguments(call))
-            seen = outcome(call, messages)
-            value = spaced({"error": seen.error or "", "response": seen.response})
+            yield _act(call.function.name, base.arguments(call))
+            seen = base.outcome(call, messages)
+            value = base.spaced({"error": seen.error or "", "response": seen.response})
             yield {"from": "function", "value": value}
         if message.role == "assistant" and not message.tool_calls:
             ending = {"return_type": "give_answer", "final_answer": message.content or ""}
@@ -540,5 +520,5 @@ def _steps(messages: list[Message]) -> Iterator[JsonObject]:
 
 
 def _act(name: str, values: JsonObject) -> JsonObject:
-    value = f"\nThought: \nAction: {name}\nAction Input: {spaced(values)}"
+    value = f"\nThought: \nAction: {name}\nAction Input: {base.spaced(values)}"
     return {"from": "assistant", "value": value}

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any, TypeAlias, TypeVar
 
-from toolloom.pipeline.environments.commands import server_name
+from toolloom.pipeline.environments.commands import ExecutionSource
 from toolloom.pipeline.environments.executed import find_place, place_of
 from toolloom.pipeline.sampling.groups import Group, Link, in_order, scattered
 from toolloom.pipeline.sampling.needs import NeedBuilder, NeedKind, moment, servable
@@ -46,7 +46,7 @@ def check_executed(recipe: Recipe, apis: Sequence[Api]) -> None:
     """Raises ToolloomError for a source whose `execute` lets nothing run: all would be played."""
     for source in recipe.apis.sources:
         if source.execute and not any(place_of(api, source) for api in apis):
-            shown = source.path or server_name(source.mcp, source.name)
+            shown = source.path or ExecutionSource(source).name
             raise ToolloomError(
                 f"apis.sources: {shown}: `execute` names {', '.join(source.execute)}, of which "
                 "nothing can be executed. Only Python functions, named by their file, folder or "

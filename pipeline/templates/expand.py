@@ -30,8 +30,13 @@ from toolloom.pipeline.curation.contamination import (
     read_benchmarks,
 )
 from toolloom.pipeline.curation.duplicates import compared, hashed
-from toolloom.pipeline.environments.play import Script, Unplayable, play
-from toolloom.pipeline.environments.world import WorldSession, moment_of
+from toolloom.pipeline.environments.environment import (
+    Script,
+    Unplayable,
+    WorldSession,
+    moment_of,
+    play,
+)
 from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput

@@ -41,7 +41,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.checks.world.outcome import Acted
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
-from toolloom.pipeline.environments import play as environment
+from toolloom.pipeline.environments import environment
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.lookups import texts_in
 from toolloom.pipeline.worlds.states import draw_now, draw_state

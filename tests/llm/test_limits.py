@@ -9,7 +9,7 @@ import pytest
 from support.waiting import until
 
 from toolloom.llm import FakeServer, Gateway
-from toolloom.llm.limits import ConcurrencyLimit, Quota
+from toolloom.llm.client import ConcurrencyLimit, Quota
 from toolloom.llm.messages import WORK, Work
 from toolloom.llm.scripted import ScriptedFailure
 from toolloom.schemas import Budget, BudgetReached, EndpointDown, Price, RequestRefused

@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 from support.api_pools import api
 
-from toolloom.pipeline.apis.pool import PoolFolder, open_pool
-from toolloom.pipeline.apis.pool_quality import RULES, filter_pool, judge
+from toolloom.pipeline.apis.pool import RULES, PoolFolder, filter_pool, judge, open_pool
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Api, Source, StoreError
 

@@ -14,16 +14,18 @@ from toolloom.llm import Gateway
 from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
-from toolloom.pipeline.environments.environment import Environment, Search
-from toolloom.pipeline.environments.play import (
+from toolloom.pipeline.environments.environment import (
     ASKED,
+    Environment,
     Script,
+    Search,
     Searching,
     Unplayable,
     Words,
+    WorldSession,
+    moment_of,
     play,
 )
-from toolloom.pipeline.environments.world import WorldSession, moment_of
 from toolloom.schemas import (
     Ability,
     Api,
