@@ -8,7 +8,8 @@ if enough is left of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import copy
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -18,9 +19,10 @@ from toolloom.agents.author import Draft
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.soundness import examine
+from toolloom.pipeline.worlds.soundness import examine, ignored
 from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
 from toolloom.schemas import (
+    Api,
     Domain,
     JsonObject,
     Outcome,
@@ -30,7 +32,8 @@ from toolloom.schemas import (
     seed_for,
 )
 
-TOKENS = 40_000  # of prompts, for a world
+TOKENS = 40_000  # of prompts, for a world; and
+OF_A_DOCUMENT = 40_000  # more where each question shows a part of an API's document
 SPARED = 4_000  # of these, for the promises
 PROMISES = 9_000  # that promises take which have to be mended
 AGAIN = 2.5  # questions that one takes which has to be mended
@@ -40,6 +43,7 @@ TOLD = 8  # findings of an operation that are told to who wrote it
 WORST = (Reason.WORLD_UNSOUND, Reason.WORLD_UNREACHABLE, Reason.PROMISE_BROKEN)
 Note = Callable[[str], None]
 T = TypeVar("T")
+Ailing = dict[str, list[tuple[Reason, str]]]  # what is wrong with operations
 
 
 @dataclass
@@ -51,6 +55,8 @@ class Authored:
     at_once: int = 0  # of these, read at the first answer
     mended: list[str] = field(default_factory=list)  # after what random calls found
     dropped: dict[str, str] = field(default_factory=dict)  # operations, and why
+    left: dict[str, str] = field(default_factory=dict)  # of a document: left out, and why
+    unused: dict[str, list[str]] = field(default_factory=dict)  # optional parameters of it
     costs: Costs = field(default_factory=Costs)
 
     @property
@@ -59,10 +65,21 @@ class Authored:
         return made[0] if made else None
 
 
-async def write_world(domain: Domain, job: Job, note: Note = lambda _: None) -> Authored:
-    """A world for a domain. `note` is told what is being done. Errors of the endpoint itself pass
-    through."""
-    return await _Authoring(domain, job, note).run()
+async def write_world(
+    domain: Domain, job: Job, note: Note = lambda _: None, document: Sequence[Api] = ()
+) -> Authored:
+    """A world for a domain, whose operations are those of a document if there is one. `note` is
+    told what is being done. Errors of the endpoint itself pass through."""
+    return await _Authoring(domain, job, note, document).run()
+
+
+def _nameable(api: Api) -> str:
+    """What keeps an operation of a document from being one of a world; nothing if it can be."""
+    args = dict.fromkeys(api.required, "text")
+    faults = list[str]()
+    raw = {"world": "any", "operations": {api.function: {"about": "x", "args": args}}}
+    read_world({**raw, "entities": {}}, lambda _, what: faults.append(what))
+    return " ".join(faults)
 
 
 def _spec(draft: Draft) -> JsonObject:
@@ -88,27 +105,56 @@ def _drawable(draft: Draft) -> None:
 class _Authoring:
     """A world on its way."""
 
-    def __init__(self, domain: Domain, job: Job, note: Note) -> None:
+    def __init__(self, domain: Domain, job: Job, note: Note, document: Sequence[Api]) -> None:
         self.domain, self.job, self.note = domain, job, note
         self.made = Authored(Outcome())
         self.rejected: list[Rejected] = []
+        self.made.left = {api.function: why for api in document if (why := _nameable(api))}
+        self.document = {a.function: a for a in document if a.function not in self.made.left}
+        self.tokens = TOKENS + OF_A_DOCUMENT * bool(document)
+        self.fewest = 1 if document else FEWEST  # a document may have few, and none that changes
 
     async def run(self) -> Authored:
+        if self.made.left and not self.document:
+            why = "; ".join(f"{name}: {what}" for name, what in self.made.left.items())
+            return self._given_up(
+                Reason.WORLD_UNSOUND, f"No operation can be one of a world: {why}"
+            )
         self.note(f"{self.domain.name}: its tables")
-        draft = await self._asked(author.tables(self.domain, self._job("tables"), _drawable))
+        asked = author.tables(self.domain, self._job("tables"), _drawable, self.document)
+        draft = await self._asked(asked)
         if isinstance(draft, NoUsableAnswer):
             return self._given_up(draft.reason, draft.detail)
+        self.made.left |= draft.left
         await self._write_operations(draft)
-        if len(draft.operations) >= FEWEST:
+        if len(draft.operations) >= self.fewest:
             await self._write_promises(draft)
             if ailing := await self._ailing(draft):
-                await self._mend(draft, ailing)
-            while ailing and len(draft.operations) >= FEWEST:  # drop what still fails
-                ailing = await self._ailing(draft)
-                for name, findings in ailing.items():
-                    reason = min((reason for reason, _ in findings), key=WORST.index)
-                    self._drop(draft, name, " ".join(what for _, what in findings[:TOLD]), reason)
+                draft = await self._mended(draft, ailing)
         return self._settled(draft)
+
+    async def _mended(self, draft: Draft, ailing: Ailing) -> Draft:
+        """A draft with what fails mended, or dropped; as it was, where that leaves more of it."""
+        first, start = copy.deepcopy(draft), (list(self.rejected), dict(self.made.dropped))
+        await self._mend(draft, ailing)
+        await self._reduce(draft)
+        if len(draft.operations) >= len(first.operations) - len(ailing):
+            return draft
+        made = self.rejected, self.made.dropped
+        self.rejected, self.made.dropped = start
+        await self._reduce(first)
+        if len(first.operations) > len(draft.operations):
+            self.made.mended = []
+            return first
+        self.rejected, self.made.dropped = made
+        return draft
+
+    async def _reduce(self, draft: Draft) -> None:
+        """Drop what still fails, until the rest stands."""
+        while len(draft.operations) >= self.fewest and (ailing := await self._ailing(draft)):
+            for name, findings in ailing.items():
+                reason = min((reason for reason, _ in findings), key=WORST.index)
+                self._drop(draft, name, " ".join(what for _, what in findings[:TOLD]), reason)
 
     def _job(self, part: str) -> Job:
         return replace(self.job, seed=seed_for(self.job.seed, part))
@@ -124,14 +170,14 @@ class _Authoring:
         are spared for what comes after."""
         usage = self.made.costs.usage
         each = usage.prompt_tokens // max(1, usage.requests)
-        return usage.prompt_tokens + AGAIN * each + spared <= TOKENS
+        return usage.prompt_tokens + AGAIN * each + spared <= self.tokens
 
     async def _write_operations(self, draft: Draft) -> None:
         for name in [*draft.plan][author.OPERATIONS :]:
             self._drop(draft, name, f"more than {author.OPERATIONS} are not asked for")
         for name in list(draft.plan):
             if not self._can_ask(SPARED):
-                self._drop(draft, name, f"{TOKENS:,} prompt tokens of a world are used up")
+                self._drop(draft, name, f"{self.tokens:,} prompt tokens of a world are used up")
                 continue
             self.note(f"{draft.frame['world']}: {name}")
             self.made.asked += 1
@@ -147,7 +193,7 @@ class _Authoring:
         self.note(f"{draft.frame['world']}: promises")
         names, job = list(draft.operations), self._job("promises")
         docs = author.documentation(_spec(draft), names)
-        strict = self.made.costs.usage.prompt_tokens + PROMISES <= TOKENS
+        strict = self.made.costs.usage.prompt_tokens + PROMISES <= self.tokens
         asked = author.promises(self.domain, draft, names, docs, job, strict)
         written = await self._asked(asked)
         if isinstance(written, NoUsableAnswer):
@@ -155,17 +201,20 @@ class _Authoring:
         else:
             draft.promises, draft.policies = written
 
-    async def _ailing(self, draft: Draft) -> dict[str, list[tuple[Reason, str]]]:
-        """What random calls find, with an example each, by operation."""
+    async def _ailing(self, draft: Draft) -> Ailing:
+        """What random calls find, with an example each, by operation; and parameters for show."""
         self.note(f"{draft.frame['world']}: random calls")
-        found = await asyncio.to_thread(examine, Machine(_spec(draft)))
-        ailing: dict[str, list[tuple[Reason, str]]] = {}
+        spec, ailing = _spec(draft), Ailing()
+        found = await asyncio.to_thread(examine, Machine(spec))
         for what, examples in found.findings.kept.items():
             name, reason = found.causes[what]
             ailing.setdefault(name, []).append((reason, " ".join([what, *examples]).strip()))
+        for name, argument in ignored(spec):
+            what = f"{name} takes `{argument}`, and nothing in it uses it."
+            ailing.setdefault(name, []).append((Reason.WORLD_UNSOUND, what))
         return {name: ailing[name] for name in draft.operations if name in ailing}
 
-    async def _mend(self, draft: Draft, ailing: dict[str, list[tuple[Reason, str]]]) -> None:
+    async def _mend(self, draft: Draft, ailing: Ailing) -> None:
         """Each operation that fails goes back to who wrote it, once."""
         for name, findings in ailing.items():
             if not self._can_ask(0):
@@ -198,18 +247,26 @@ class _Authoring:
         """The world, if enough of it is left."""
         spec = _spec(draft)
         changing = [n for n, o in Machine(spec).operations.items() if o.changes]
-        if len(draft.operations) < FEWEST or not changing:
+        for name, operation in spec["operations"].items() if self.document else ():
+            if unused := [n for n in self.document[name].properties if n not in operation["args"]]:
+                self.made.unused[name] = unused
+        if len(draft.operations) < self.fewest or not (changing or self.document):
             reasons = [each.reason for each in self.rejected] or [Reason.WORLD_UNSOUND]
             dropped = "; ".join(f"{name}: {what}" for name, what in self.made.dropped.items())
             detail = f"{len(draft.operations)} operations are left: {dropped}"
             return self._given_up(max(reasons, key=reasons.count), detail)
+        head = ""
+        if self.document:
+            source = next(iter(self.document.values())).source
+            terms = f" ({source.licence})" if source.licence else ""
+            head = f"# The operations are those of {source.reference}{terms}.\n"
         world = World(
             name=spec["name"],
             category=spec["category"] or spec["name"],
             tool=spec["tool"] or spec["name"],
             about=spec["about"],
             spec=spec,
-            text=draft.text(),
+            text=head + draft.text(),
             provenance=self.job.provenance(self.made.costs, [self.domain.id]),
         )
         self.made.outcome = Outcome((world,), tuple(self.rejected))
