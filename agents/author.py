@@ -9,7 +9,7 @@ random calls find in the whole is for those who can run it: pipeline/worlds/auth
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -159,7 +159,7 @@ def _shape(kind: Mapping[str, Any]) -> str:
 # --- answers ---------------------------------------------------------------------------------
 
 
-class _Reply:
+class Reply:
     """An answer as YAML, also in a fence, with its mistakes. Raises BadAnswer for what is none."""
 
     def __init__(self, text: str) -> None:
@@ -198,7 +198,7 @@ class _Reply:
 def read_tables(text: str, domain: Domain, document: Mapping[str, Api]) -> Draft:
     """Tables and plan, which is made of the document's operations if there is one. Raises
     BadAnswer."""
-    reply = _Reply(text)
+    reply = Reply(text)
     value = reply.value
     left = value.pop("left_out", None) if document else None
     fewest = min(3, len(document)) if document else 3
@@ -231,7 +231,7 @@ def read_tables(text: str, domain: Domain, document: Mapping[str, Api]) -> Draft
 
 def read_operation(text: str, draft: Draft, name: str) -> JsonObject:
     """An operation as it is written. Raises BadAnswer."""
-    reply = _Reply(text)
+    reply = Reply(text)
     value, top = reply.value, tuple[str | int, ...]()
     for key in ("operations", name):  # some answer with its name around it
         if set(value) == {key} and isinstance(value[key], dict):
@@ -243,7 +243,7 @@ def read_operation(text: str, draft: Draft, name: str) -> JsonObject:
 
 
 def _documented(
-    reply: _Reply, draft: Draft, name: str, operation: JsonObject, top: Place
+    reply: Reply, draft: Draft, name: str, operation: JsonObject, top: Place
 ) -> JsonObject:
     """An operation with what its document says of it, before the author's words. Raises BadAnswer
     for another signature than the document's."""
@@ -276,7 +276,7 @@ def read_promises(
 ) -> tuple[JsonObject, list[Any]]:
     """Promises of these operations, as what others promise is settled, and policies; unless
     `strict`, without those that cannot be read. Raises BadAnswer."""
-    reply = _Reply(text)
+    reply = Reply(text)
     promises = reply.value.get("promises", reply.value)
     promises = promises if isinstance(promises, dict) else {}
     promises = {n: p for n, p in promises.items() if n in wanted}
@@ -302,7 +302,7 @@ def read_promises(
 
 def read_mended(text: str, draft: Draft, name: str) -> tuple[JsonObject, JsonObject]:
     """An operation and its promise. Raises BadAnswer."""
-    reply = _Reply(text)
+    reply = Reply(text)
     parts = []
     for key in ("operation", "promise"):
         part = reply.value.get(key)
@@ -315,6 +315,8 @@ def read_mended(text: str, draft: Draft, name: str) -> tuple[JsonObject, JsonObj
     raw = {**draft.frame, "operations": {**draft.operations, name: operation}}
     reply.check(raw, ("operations", name), ("operation",))
     reply.check({**raw, "promises": {name: promise}}, ("promises", name), ("promise",))
+    kept = {**draft.raw(), "operations": raw["operations"]}  # a policy may name an argument of it
+    reply.check(kept, ("policies",), ("operation",))
     return _documented(reply, draft, name, operation, ("operation",)), promise
 
 
@@ -376,6 +378,28 @@ async def mended(
         lambda text: read_mended(text, draft, name),
         seed=job.seed,
         max_tokens=2500,
+    )
+
+
+async def script(
+    draft: Draft,
+    spec: JsonObject,
+    dialogue: str,
+    job: Job,
+    check: Callable[[Reply], Awaitable[JsonObject]],
+) -> Answer[JsonObject]:
+    """A script of a solved task in a world, which is shown as a dialogue without words. Raises
+    NoUsableAnswer."""
+    prompt = _prompt(
+        "script",
+        Domain(category="", name=spec["name"]),
+        draft,
+        apis=documentation(spec, spec["operations"]),
+        findings=[policy["says"] for policy in spec["policies"]],
+        piece=dialogue,
+    )
+    return await ask(
+        job.model, prompt, lambda text: check(Reply(text)), seed=job.seed, max_tokens=2500
     )
 
 

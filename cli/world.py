@@ -13,6 +13,8 @@ import typer
 
 from toolloom.cli.console import FOUND, HERE, NOTHING_ACCEPTED, Outputs, complain, say
 
+TASKS = 12  # among which one is looked for that a script can be written of
+
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -270,6 +272,72 @@ def write(
     made.left |= skipped
     path = to or outputs / "worlds" / f"{made.world.name if made.world else 'none'}.yaml"
     _report(made, path, seed)
+
+
+@app.command()
+def script(
+    file: WorldFile,
+    recipe: Agent = None,
+    seed: SeedOf = 0,
+    task: Annotated[
+        int | None,
+        typer.Option(
+            "--task", metavar="N", help="The task, by number; else the first with calls.", min=1
+        ),
+    ] = None,
+    add: Annotated[
+        bool, typer.Option("--write", help="Add it to the scripts beside the world's file.")
+    ] = False,
+    outputs: Outputs = HERE,
+) -> None:
+    """Have the API agent write one script: a task's dialogue, with the conditions that it needs.
+
+    The task is one that `toolloom world show --task` prints. The script is read, played in the
+    state of the task, where it has to make the task's calls, and in three others; each row is held
+    against the checks of dialogues. Mistakes go back to the model once. What stands is printed,
+    marked as the model's (`written`). Exit code 1 if no script came of it.
+
+    Example: `toolloom world script shop.yaml --recipe mine.yaml --task 3 --write`
+    """
+    import yaml
+
+    from toolloom.agents.ask import NoUsableAnswer
+    from toolloom.pipeline.checks.world.interpreter import Machine
+    from toolloom.pipeline.store.documents import read, read_text
+    from toolloom.pipeline.store.files import write_lines
+    from toolloom.pipeline.worlds.authoring import write_script
+    from toolloom.pipeline.worlds.library import load_world, world_of
+    from toolloom.pipeline.worlds.scripts import read_scripts
+    from toolloom.pipeline.worlds.tasks import tasks
+    from toolloom.schemas import WorldError
+
+    machine = Machine(load_world(file))
+    drawn = list(tasks(machine, seed, task or TASKS))[-1 if task else 0 :]
+    able = [each for each in drawn if each and each.calls and not each.missing]
+    if not able:
+        which = f"Task {task}" if task else f"None of the first {TASKS} tasks"
+        complain(f"{which} of seed {seed} has calls that a script could make. Take another.")
+        raise typer.Exit(FOUND)
+    world, raw = world_of(str(file)), read(file, WorldError, plain=False).value
+
+    async def work(job: Any) -> Any:
+        return await write_script(world, raw, able[0], job)
+
+    try:
+        made = _asked(recipe, outputs, seed, f"{world.name} script", "a script", work).value
+    except NoUsableAnswer as why:
+        complain(f"No script: {why.reason}: {why.detail}")
+        raise typer.Exit(NOTHING_ACCEPTED) from why
+    text = yaml.safe_dump([made], sort_keys=False, allow_unicode=True, width=1_000)
+    say(text)
+    if add:
+        path = file.with_suffix(".scripts.yaml")
+        whole = f"{path.read_text('utf-8').rstrip()}\n\n{text}" if path.exists() else text
+        document = read_text(whole, path, WorldError, plain=False)
+        read_scripts(document.value, machine, document.fault)
+        document.refuse()
+        write_lines(path, [whole.encode()])
+        say(f"{path} has it. `toolloom world proof {file}` shows it in several states.")
 
 
 def _asked(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Sequence
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -19,16 +20,32 @@ from toolloom.agents.author import Draft
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.templates.expand import Playing, played
+from toolloom.pipeline.worlds.library import Worlds, apis_of
+from toolloom.pipeline.worlds.sampler import Sampler
+from toolloom.pipeline.worlds.scripts import (
+    MadeCall,
+    WorldScript,
+    as_text,
+    play_in,
+    read_scripts,
+    scenario_of,
+    script_name,
+)
+from toolloom.pipeline.worlds.solutions import PlayedCall
 from toolloom.pipeline.worlds.soundness import examine, ignored
 from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
+from toolloom.pipeline.worlds.tasks import Task, play_of
 from toolloom.schemas import (
     Api,
     Domain,
     JsonObject,
+    Need,
     Outcome,
     Reason,
     Rejected,
     World,
+    parse_recipe,
     seed_for,
 )
 
@@ -39,6 +56,8 @@ PROMISES = 9_000  # that promises take which have to be mended
 AGAIN = 2.5  # questions that one takes which has to be mended
 FEWEST = 4  # operations of a world, one of which changes something
 STATES = 5  # drawn to see whether the tables can be
+PLAYS = 40  # of a script in one state, as it may pick among rows
+OTHERS = 3  # states beside its own in which a new script is played
 TOLD = 8  # findings of an operation that are told to who wrote it
 WORST = (Reason.WORLD_UNSOUND, Reason.WORLD_UNREACHABLE, Reason.PROMISE_BROKEN)
 Note = Callable[[str], None]
@@ -276,3 +295,85 @@ class _Authoring:
         why = NoUsableAnswer(reason, detail, self.made.costs)
         self.made.outcome = Outcome((), (*self.rejected, self.job.reject(self.domain, why)))
         return self.made
+
+
+# --- scripts ---------------------------------------------------------------------------------
+
+
+async def write_script(world: World, raw: JsonObject, task: Task, job: Job) -> Answer[JsonObject]:
+    """A script of a task of a world, as it is written in the file of scripts; `raw`: the world as
+    it is written. Played in the state of the task it makes the calls of the task, and in `OTHERS`
+    that are drawn by seed it stays true by all checks of dialogues. Raises NoUsableAnswer."""
+    frame: JsonObject = {key: raw[key] for key in ("about", "actor", "entities") if key in raw}
+    names = [script_name(each, number) for number, each in enumerate(world.scripts)]
+
+    async def check(reply: author.Reply) -> JsonObject:
+        if reply.value.get("name") in (None, *names):
+            reply.fault(("name",), "The script needs a name that no other script has.")
+        script = {**reply.value, "written": job.model.endpoint.model}
+        machine = Machine(world.spec)
+        (read,) = read_scripts([script], machine, lambda at, what: reply.fault(at[1:], what))
+        reply.refuse()
+        if faults := await _untrue(world.model_copy(update={"scripts": (script,)}), read, task):
+            raise BadAnswer(Reason.WORLD_UNSOUND, "\n".join(dict.fromkeys(faults[:TOLD])))
+        return script
+
+    dialogue = as_text(play_of(task))
+    return await author.script(Draft(frame), world.spec, dialogue, job, check)
+
+
+async def _untrue(world: World, script: WorldScript, task: Task) -> list[str]:
+    """Where the only script of a world does not hold: in the state of its task, and in others."""
+    ability = "retrieve_call" if script.searches else "call"
+    asked = {"name": "script", "model": "none", "queries": {"abilities": {ability: 1}}}
+    recipe = parse_recipe({**asked, "worlds": [world.name]}, "a script")
+    sampler = Sampler(recipe, world, list(apis_of(world)))
+    machine = sampler.machine
+    wanted, made, own = _acts(task.calls), [], list[Need]()
+    for seed in range(PLAYS):
+        row = play_in(script, machine, task.start, task.now, random.Random(seed))
+        made = _acts(row.calls) if row else made
+        if row and made == wanted:
+            scenario = scenario_of(script, row, machine)
+            own = [sampler.need(row, "own", scenario, script.searches, seed)]
+            break
+    if not own:
+        stop = _stop(script, machine, task)
+        if stop:
+            return [
+                f"In the state of the task `{stop}` does not hold, or calls what fails otherwise."
+            ]
+        return [f"In the state of the task it calls {made}, and the task {wanted}."]
+    others = list(sampler.rows({0: OTHERS}, lambda _, use: f"other-{use}"))
+    if len(others) < OTHERS:
+        return [
+            f"{len(others)} of {sampler.drawn} other states that were drawn meet its conditions, "
+            f"and {OTHERS} are needed: ask for less in `find` and `need`, and write what differs "
+            "as slots."
+        ]
+    task_of = Playing(world.model_dump_json(), [*own, *others], recipe)
+    _, fallen = await played(task_of, Worlds(known=lambda: [world.model_dump(mode="json")]))
+    faults = list[str]()
+    for sample, findings in fallen:
+        own_state = sample["dialogue"]["query"]["id"] == "own"
+        state = "the state of the task" if own_state else "another state"
+        faults += [f"Played in {state}: {finding.detail}" for finding in findings]
+    return faults
+
+
+def _acts(calls: Iterable[MadeCall | PlayedCall]) -> list[tuple[str, JsonObject, str | None]]:
+    return [(call.name, call.arguments, call.error) for call in calls]
+
+
+def _stop(script: WorldScript, machine: Machine, task: Task) -> str:
+    """The first entry of a script behind which it cannot be played in its task's state."""
+    entries = [("find", n) for n in range(len(script.opening))]
+    entries += [("turns", n) for n in range(len(script.turns))]
+    for part, number in entries:
+        turns = script.turns[: number + 1] if part == "turns" else ()
+        opening = script.opening if part == "turns" else script.opening[: number + 1]
+        begun = replace(script, opening=opening, turns=turns)
+        draws = (random.Random(seed) for seed in range(PLAYS))
+        if not any(play_in(begun, machine, task.start, task.now, rng) for rng in draws):
+            return f"{part}[{number}]"
+    return ""

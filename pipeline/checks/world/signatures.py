@@ -98,7 +98,7 @@ def unlike(kind: Kind, told: JsonObject, where: str, taken: bool = False) -> Ite
     elif form == "object" and "properties" in told:
         fields, wanted = kind["fields"], as_dict(told["properties"])
         required = as_strings(told.get("required"))
-        yield from (f"{where} has no `{n}` in the document." for n in fields if n not in wanted)
+        yield from (f"{where}.{n} is not in the document." for n in fields if n not in wanted)
         for name, inner in wanted.items():
             must, named = name in required, f"{where}.{name}"
             if name not in fields:
