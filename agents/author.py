@@ -19,7 +19,7 @@ import yaml
 from toolloom.agents.api import snake
 from toolloom.agents.ask import Answer, BadAnswer, Job, ask
 from toolloom.pipeline.checks.schema import as_dict
-from toolloom.pipeline.checks.world.grammar import near
+from toolloom.pipeline.checks.world.grammar import near, said
 from toolloom.pipeline.checks.world.reading import MOST, read_world
 from toolloom.pipeline.checks.world.signatures import unlike
 from toolloom.pipeline.store.documents import Place, read_text
@@ -114,20 +114,13 @@ def documentation(spec: JsonObject, names: Iterable[str]) -> str:
     for name in names:
         operation = spec["operations"][name]
         arguments = [
-            f"{argument}: {_taken(kind)}{'?' * bool(kind.get('optional'))}"
+            f"{argument}{'?' * bool(kind.get('optional'))}: {said(kind)}"
             for argument, kind in operation["args"].items()
         ]
         lines += [f"{name}({', '.join(arguments)})", f"  {operation['about']}"]
         lines += [f"  {code}: {error['text']}" for code, error in operation["errors"].items()]
         lines.append(f"  returns {_shape(operation['shape'])}")
     return "\n".join(lines)
-
-
-def _taken(kind: Mapping[str, Any]) -> str:
-    """The type of an argument."""
-    if kind["type"] == "list" and kind["of"]["type"] != "object":
-        return f"list of {_taken(kind['of'])}"
-    return f"-> {kind['entity']}" if kind["type"] == "ref" else str(kind["type"])
 
 
 def offered(document: Mapping[str, Api]) -> str:
@@ -223,7 +216,7 @@ def read_tables(text: str, domain: Domain, document: Mapping[str, Api]) -> Draft
     if api := next(iter(document.values()), None):
         extra = {"category": api.category, "tool": api.tool}
     draft = Draft({"world": frame["world"], **extra, **frame}, document=document)
-    why = {n: " ".join(str(said).split()) for n, said in as_dict(left).items()}
+    why = {n: " ".join(str(line).split()) for n, line in as_dict(left).items()}
     draft.left = {n: why.get(n, "the model chose others") for n in document if n not in plan}
     draft.plan = {name: " ".join(str(line).split()) for name, line in plan.items()}
     return draft
@@ -260,11 +253,11 @@ def _documented(
     reply.refuse()
     about, args = str(operation["about"]), dict(operation.get("args") or {})
     for each, form in args.items():
-        said = " ".join(str(api.properties[each].get("description", "")).split())
-        if said and isinstance(form, dict):
-            args[each] = {"about": said, **form}
-        elif said and " -- " not in form:
-            args[each] = f"{form} -- {said}"
+        words = " ".join(str(api.properties[each].get("description", "")).split())
+        if words and isinstance(form, dict):
+            args[each] = {"about": words, **form}
+        elif words and " -- " not in form:
+            args[each] = f"{form} -- {words}"
     if not about.startswith(api.description):
         stop = "" if api.description.endswith((".", "!", "?", ":")) else "."
         about = f"{api.description}{stop} {about}"
@@ -390,14 +383,9 @@ async def script(
 ) -> Answer[JsonObject]:
     """A script of a solved task in a world, which is shown as a dialogue without words. Raises
     NoUsableAnswer."""
-    prompt = _prompt(
-        "script",
-        Domain(category="", name=spec["name"]),
-        draft,
-        apis=documentation(spec, spec["operations"]),
-        findings=[policy["says"] for policy in spec["policies"]],
-        piece=dialogue,
-    )
+    apis, rules = documentation(spec, spec["operations"]), [p["says"] for p in spec["policies"]]
+    domain = Domain(category="", name=spec["name"])
+    prompt = _prompt("script", domain, draft, apis=apis, findings=rules, piece=dialogue)
     return await ask(
         job.model, prompt, lambda text: check(Reply(text)), seed=job.seed, max_tokens=2500
     )

@@ -13,8 +13,6 @@ import typer
 
 from toolloom.cli.console import FOUND, HERE, NOTHING_ACCEPTED, Outputs, complain, say
 
-TASKS = 12  # among which one is looked for that a script can be written of
-
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -279,12 +277,9 @@ def script(
     file: WorldFile,
     recipe: Agent = None,
     seed: SeedOf = 0,
-    task: Annotated[
-        int | None,
-        typer.Option(
-            "--task", metavar="N", help="The task, by number; else the first with calls.", min=1
-        ),
-    ] = None,
+    number: Annotated[
+        int, typer.Option("--task", metavar="N", help="The task, by number.", min=1)
+    ] = 1,
     add: Annotated[
         bool, typer.Option("--write", help="Add it to the scripts beside the world's file.")
     ] = False,
@@ -307,21 +302,18 @@ def script(
     from toolloom.pipeline.store.files import write_lines
     from toolloom.pipeline.worlds.authoring import write_script
     from toolloom.pipeline.worlds.library import load_world, world_of
-    from toolloom.pipeline.worlds.scripts import read_scripts
     from toolloom.pipeline.worlds.tasks import tasks
     from toolloom.schemas import WorldError
 
     machine = Machine(load_world(file))
-    drawn = list(tasks(machine, seed, task or TASKS))[-1 if task else 0 :]
-    able = [each for each in drawn if each and each.calls and not each.missing]
-    if not able:
-        which = f"Task {task}" if task else f"None of the first {TASKS} tasks"
-        complain(f"{which} of seed {seed} has calls that a script could make. Take another.")
+    *_, task = tasks(machine, seed, number)
+    if task is None or not task.calls or task.missing:
+        complain(f"Task {number} of seed {seed} has no calls for a script. Take another number.")
         raise typer.Exit(FOUND)
     world, raw = world_of(str(file)), read(file, WorldError, plain=False).value
 
     async def work(job: Any) -> Any:
-        return await write_script(world, raw, able[0], job)
+        return await write_script(world, raw, task, job)
 
     try:
         made = _asked(recipe, outputs, seed, f"{world.name} script", "a script", work).value
@@ -333,9 +325,7 @@ def script(
     if add:
         path = file.with_suffix(".scripts.yaml")
         whole = f"{path.read_text('utf-8').rstrip()}\n\n{text}" if path.exists() else text
-        document = read_text(whole, path, WorldError, plain=False)
-        read_scripts(document.value, machine, document.fault)
-        document.refuse()
+        read_text(whole, path, WorldError, plain=False)  # a list in brackets has no place for it
         write_lines(path, [whole.encode()])
         say(f"{path} has it. `toolloom world proof {file}` shows it in several states.")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -20,11 +20,9 @@ from toolloom.agents.author import Draft
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.templates.expand import Playing, played
 from toolloom.pipeline.worlds.library import Worlds, apis_of
 from toolloom.pipeline.worlds.sampler import Sampler
 from toolloom.pipeline.worlds.scripts import (
-    MadeCall,
     WorldScript,
     as_text,
     play_in,
@@ -32,7 +30,6 @@ from toolloom.pipeline.worlds.scripts import (
     scenario_of,
     script_name,
 )
-from toolloom.pipeline.worlds.solutions import PlayedCall
 from toolloom.pipeline.worlds.soundness import examine, ignored
 from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
 from toolloom.pipeline.worlds.tasks import Task, play_of
@@ -92,15 +89,6 @@ async def write_world(
     return await _Authoring(domain, job, note, document).run()
 
 
-def _nameable(api: Api) -> str:
-    """What keeps an operation of a document from being one of a world; nothing if it can be."""
-    args = dict.fromkeys(api.required, "text")
-    faults = list[str]()
-    raw = {"world": "any", "operations": {api.function: {"about": "x", "args": args}}}
-    read_world({**raw, "entities": {}}, lambda _, what: faults.append(what))
-    return " ".join(faults)
-
-
 def _spec(draft: Draft) -> JsonObject:
     """The draft as its interpreter takes it. Raises BadAnswer if it cannot be read."""
     faults = list[str]()
@@ -128,23 +116,17 @@ class _Authoring:
         self.domain, self.job, self.note = domain, job, note
         self.made = Authored(Outcome())
         self.rejected: list[Rejected] = []
-        self.made.left = {api.function: why for api in document if (why := _nameable(api))}
-        self.document = {a.function: a for a in document if a.function not in self.made.left}
+        self.document = {api.function: api for api in document}
         self.tokens = TOKENS + OF_A_DOCUMENT * bool(document)
         self.fewest = 1 if document else FEWEST  # a document may have few, and none that changes
 
     async def run(self) -> Authored:
-        if self.made.left and not self.document:
-            why = "; ".join(f"{name}: {what}" for name, what in self.made.left.items())
-            return self._given_up(
-                Reason.WORLD_UNSOUND, f"No operation can be one of a world: {why}"
-            )
         self.note(f"{self.domain.name}: its tables")
         asked = author.tables(self.domain, self._job("tables"), _drawable, self.document)
         draft = await self._asked(asked)
         if isinstance(draft, NoUsableAnswer):
             return self._given_up(draft.reason, draft.detail)
-        self.made.left |= draft.left
+        self.made.left = draft.left
         await self._write_operations(draft)
         if len(draft.operations) >= self.fewest:
             await self._write_promises(draft)
@@ -274,18 +256,13 @@ class _Authoring:
             dropped = "; ".join(f"{name}: {what}" for name, what in self.made.dropped.items())
             detail = f"{len(draft.operations)} operations are left: {dropped}"
             return self._given_up(max(reasons, key=reasons.count), detail)
-        head = ""
-        if self.document:
-            source = next(iter(self.document.values())).source
-            terms = f" ({source.licence})" if source.licence else ""
-            head = f"# The operations are those of {source.reference}{terms}.\n"
         world = World(
             name=spec["name"],
             category=spec["category"] or spec["name"],
             tool=spec["tool"] or spec["name"],
             about=spec["about"],
             spec=spec,
-            text=head + draft.text(),
+            text=draft.text(),
             provenance=self.job.provenance(self.made.costs, [self.domain.id]),
         )
         self.made.outcome = Outcome((world,), tuple(self.rejected))
@@ -324,25 +301,28 @@ async def write_script(world: World, raw: JsonObject, task: Task, job: Job) -> A
 
 async def _untrue(world: World, script: WorldScript, task: Task) -> list[str]:
     """Where the only script of a world does not hold: in the state of its task, and in others."""
+    # Loads half of the templates' code, which those who write worlds have no use for.
+    from toolloom.pipeline.templates.expand import Playing, played
+
     ability = "retrieve_call" if script.searches else "call"
     asked = {"name": "script", "model": "none", "queries": {"abilities": {ability: 1}}}
     recipe = parse_recipe({**asked, "worlds": [world.name]}, "a script")
     sampler = Sampler(recipe, world, list(apis_of(world)))
     machine = sampler.machine
-    wanted, made, own = _acts(task.calls), [], list[Need]()
+    wanted = [(call.name, call.arguments, call.error) for call in task.calls]
+    made, own = wanted, list[Need]()
     for seed in range(PLAYS):
-        row = play_in(script, machine, task.start, task.now, random.Random(seed))
-        made = _acts(row.calls) if row else made
-        if row and made == wanted:
+        if not (row := play_in(script, machine, task.start, task.now, random.Random(seed))):
+            continue
+        made = [(call.name, call.arguments, call.error) for call in row.calls]
+        if made == wanted:
             scenario = scenario_of(script, row, machine)
             own = [sampler.need(row, "own", scenario, script.searches, seed)]
             break
+    if not own and made == wanted:
+        where = _stop(script, machine, task)
+        return [f"In the state of the task {where} does not hold, or calls what ends otherwise."]
     if not own:
-        stop = _stop(script, machine, task)
-        if stop:
-            return [
-                f"In the state of the task `{stop}` does not hold, or calls what fails otherwise."
-            ]
         return [f"In the state of the task it calls {made}, and the task {wanted}."]
     others = list(sampler.rows({0: OTHERS}, lambda _, use: f"other-{use}"))
     if len(others) < OTHERS:
@@ -361,19 +341,13 @@ async def _untrue(world: World, script: WorldScript, task: Task) -> list[str]:
     return faults
 
 
-def _acts(calls: Iterable[MadeCall | PlayedCall]) -> list[tuple[str, JsonObject, str | None]]:
-    return [(call.name, call.arguments, call.error) for call in calls]
-
-
 def _stop(script: WorldScript, machine: Machine, task: Task) -> str:
-    """The first entry of a script behind which it cannot be played in its task's state."""
-    entries = [("find", n) for n in range(len(script.opening))]
-    entries += [("turns", n) for n in range(len(script.turns))]
-    for part, number in entries:
-        turns = script.turns[: number + 1] if part == "turns" else ()
-        opening = script.opening if part == "turns" else script.opening[: number + 1]
-        begun = replace(script, opening=opening, turns=turns)
+    """The first entry of a script up to which it cannot be played in its task's state."""
+    entries = (*script.opening, *script.turns)
+    for number in range(len(entries)):
+        begun = replace(script, opening=(), turns=entries[: number + 1])
         draws = (random.Random(seed) for seed in range(PLAYS))
         if not any(play_in(begun, machine, task.start, task.now, rng) for rng in draws):
-            return f"{part}[{number}]"
-    return ""
+            break
+    before = len(script.opening)
+    return f"`find[{number}]`" if number < before else f"`turns[{number - before}]`"
