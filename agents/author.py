@@ -1,14 +1,15 @@
 """The API agent writes a world: its tables, then one operation a question, then promises from the
-documentation alone (the worlds of generated APIs; who writes them by hand reads docs/worlds.md).
+documentation alone (who writes them by hand reads docs/worlds.md); and scripts of its dialogues.
 
-An answer is YAML, read with the line of every mistake; the model has one chance to mend them. What
+An answer is YAML, read with the line of every mistake; the model has one chance to mend them. A
+world that is written from an API's document keeps the signatures and words of its operations. What
 random calls find in the whole is for those who can run it: pipeline/worlds/authoring.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,12 +18,16 @@ import yaml
 
 from toolloom.agents.api import snake
 from toolloom.agents.ask import Answer, BadAnswer, Job, ask
+from toolloom.pipeline.checks.schema import as_dict
+from toolloom.pipeline.checks.world.grammar import near, said
 from toolloom.pipeline.checks.world.reading import MOST, read_world
+from toolloom.pipeline.checks.world.signatures import unlike
 from toolloom.pipeline.store.documents import Place, read_text
 from toolloom.prompts import Prompt, render
-from toolloom.schemas import Domain, JsonObject, Reason, WorldError
+from toolloom.schemas import Api, Domain, JsonObject, Reason, WorldError, canonical
 
 OPERATIONS = 10  # of a world: more are not asked for
+SENTENCE = 200  # characters of a description in a document's list
 TOLD = 12  # mistakes of an answer that are told to who wrote it
 Check: TypeAlias = Callable[["Draft"], None]
 """Raises BadAnswer for a draft that cannot be what it should."""
@@ -40,18 +45,22 @@ class Draft:
     operations: JsonObject = field(default_factory=dict)
     promises: JsonObject = field(default_factory=dict)
     policies: list[Any] = field(default_factory=list)
+    document: Mapping[str, Api] = field(default_factory=dict)  # operations that it keeps to
+    left: dict[str, str] = field(default_factory=dict)  # those that have no place in it, and why
 
     def raw(self) -> JsonObject:
-        """The whole file, read; without policies and promises of operations that are not there."""
-
-        def stands(policy: Any) -> bool:
-            named = [*_listed(policy, "calls"), *_listed(policy, "first")]
-            return isinstance(policy, dict) and all(name in self.operations for name in named)
-
+        """The whole file, read; promises and policies name the operations that are there. A policy
+        goes with the last of those that it is about, or that may come first."""
+        policies = []
+        for policy in self.policies:
+            named = {key: _listed(policy, key) for key in ("calls", "first") if key in policy}
+            left = {k: [n for n in names if n in self.operations] for k, names in named.items()}
+            if all(left[key] for key in named if named[key]):
+                policies.append({**policy, **left})
         return {
             **self.frame,
             "operations": self.operations,
-            "policies": [policy for policy in self.policies if stands(policy)],
+            "policies": policies,
             "promises": {n: p for n, p in self.promises.items() if n in self.operations},
         }
 
@@ -85,7 +94,7 @@ def _dumped(value: Any) -> str:
 def _prompt(part: str, domain: Domain, draft: Draft | None = None, **more: Any) -> Prompt:
     told: JsonObject = {"plan": (), "name": "", "apis": "", "piece": "", "findings": ()}
     told |= {"category": domain.category, "domain": domain.name, "entities": "", "actor": ""}
-    told["description"] = domain.description
+    told |= {"description": domain.description, "document": ""}
     if draft:
         # The entities without the rows that are written out: what an operation is written for.
         kept = ("key", "called", "fields", "rules")
@@ -93,6 +102,9 @@ def _prompt(part: str, domain: Domain, draft: Draft | None = None, **more: Any) 
         shown = {name: {k: spec[k] for k in kept if k in spec} for name, spec in entities}
         told |= {"domain": draft.frame.get("about") or domain.name}
         told |= {"entities": _dumped({"entities": shown}), "actor": draft.frame.get("actor", "")}
+        if api := draft.document.get(more.get("name", "")):
+            schemas = {"parameters": api.parameters, "returns": api.returns}
+            told["document"] = f"{api.description}\n{canonical(schemas)}"
     return render("world_author", {"part": part, **told, **more})
 
 
@@ -102,13 +114,25 @@ def documentation(spec: JsonObject, names: Iterable[str]) -> str:
     for name in names:
         operation = spec["operations"][name]
         arguments = [
-            f"{argument}: {'-> ' * ('entity' in kind)}{kind.get('entity', kind['type'])}"
-            f"{'?' * bool(kind.get('optional'))}"
+            f"{argument}{'?' * bool(kind.get('optional'))}: {said(kind)}"
             for argument, kind in operation["args"].items()
         ]
         lines += [f"{name}({', '.join(arguments)})", f"  {operation['about']}"]
         lines += [f"  {code}: {error['text']}" for code, error in operation["errors"].items()]
         lines.append(f"  returns {_shape(operation['shape'])}")
+    return "\n".join(lines)
+
+
+def offered(document: Mapping[str, Api]) -> str:
+    """A line on each operation of a document; a response that several return is told once."""
+    lines, seen = list[str](), dict[str, str]()
+    for name, api in document.items():
+        found = as_dict((api.returns or {}).get("items")) or api.returns or {}
+        fields = ", ".join(as_dict(found.get("properties")))
+        same = seen.setdefault(fields, name)
+        shown = f" Returns {fields if same == name else f'the same as {same}'}" if fields else ""
+        takes = ", ".join(f"{each}{'?' * (each not in api.required)}" for each in api.properties)
+        lines.append(f"{name}({takes}): {api.description[:SENTENCE]}{shown}")
     return "\n".join(lines)
 
 
@@ -128,7 +152,7 @@ def _shape(kind: Mapping[str, Any]) -> str:
 # --- answers ---------------------------------------------------------------------------------
 
 
-class _Reply:
+class Reply:
     """An answer as YAML, also in a fence, with its mistakes. Raises BadAnswer for what is none."""
 
     def __init__(self, text: str) -> None:
@@ -164,10 +188,13 @@ class _Reply:
             raise BadAnswer(Reason.WORLD_UNSOUND, "\n".join(lines[: TOLD + 1]))
 
 
-def read_tables(text: str, domain: Domain) -> Draft:
-    """Tables and plan. Raises BadAnswer."""
-    reply = _Reply(text)
+def read_tables(text: str, domain: Domain, document: Mapping[str, Api]) -> Draft:
+    """Tables and plan, which is made of the document's operations if there is one. Raises
+    BadAnswer."""
+    reply = Reply(text)
     value = reply.value
+    left = value.pop("left_out", None) if document else None
+    fewest = min(3, len(document)) if document else 3
     frame = {key: value[key] for key in _FRAME if key in value}
     frame["world"] = snake(str(value.get("world", ""))) or snake(domain.name) or "world"
     for key in value.keys() - {*_FRAME, "plan"}:
@@ -176,21 +203,28 @@ def read_tables(text: str, domain: Domain) -> Draft:
         reply.fault(("entities",), "A mapping of 3 to 6 entities is needed.")
         reply.refuse()
     plan = value.get("plan")
-    if not isinstance(plan, dict) or len(plan) < 3:
+    if not isinstance(plan, dict) or len(plan) < fewest:
         reply.fault(("plan",), "A mapping of 8 to 10 operations, each with a sentence, is needed.")
         plan = {}
+    for name in plan:
+        if document and name not in document:
+            reply.fault(("plan", name), f"is not in the document{near(str(name), document)}.")
     named = {name: {"about": "x"} for name in plan}
     reply.check({**frame, "operations": named}, ("operations",), ("plan",))
     reply.check({**frame, "operations": {}}, ())
     extra = {"category": domain.category or frame["world"], "tool": frame["world"]}
-    draft = Draft({"world": frame["world"], **extra, **frame})
+    if api := next(iter(document.values()), None):
+        extra = {"category": api.category, "tool": api.tool}
+    draft = Draft({"world": frame["world"], **extra, **frame}, document=document)
+    why = {n: " ".join(str(line).split()) for n, line in as_dict(left).items()}
+    draft.left = {n: why.get(n, "the model chose others") for n in document if n not in plan}
     draft.plan = {name: " ".join(str(line).split()) for name, line in plan.items()}
     return draft
 
 
 def read_operation(text: str, draft: Draft, name: str) -> JsonObject:
     """An operation as it is written. Raises BadAnswer."""
-    reply = _Reply(text)
+    reply = Reply(text)
     value, top = reply.value, tuple[str | int, ...]()
     for key in ("operations", name):  # some answer with its name around it
         if set(value) == {key} and isinstance(value[key], dict):
@@ -198,7 +232,36 @@ def read_operation(text: str, draft: Draft, name: str) -> JsonObject:
     planned = {each: {"about": "Comes yet."} for each in draft.plan}  # what a `fix` may name
     with_it = {**planned, **draft.operations, name: value}
     reply.check({**draft.frame, "operations": with_it}, ("operations", name), top)
-    return value
+    return _documented(reply, draft, name, value, top)
+
+
+def _documented(
+    reply: Reply, draft: Draft, name: str, operation: JsonObject, top: Place
+) -> JsonObject:
+    """An operation with what its document says of it, before the author's words. Raises BadAnswer
+    for another signature than the document's."""
+    api = draft.document.get(name)
+    if api is None:
+        return operation
+    raw = {**draft.frame, "operations": {name: operation}}
+    read = read_world(raw, lambda *_: None)["operations"][name]
+    takes = {"type": "object", "fields": read["args"]}
+    for what in unlike(takes, {"properties": {}, **api.parameters}, "args", taken=True):
+        reply.fault((*top, "args"), what)
+    for what in unlike(read["shape"], api.returns or {}, "returns"):
+        reply.fault((*top, "returns"), what)
+    reply.refuse()
+    about, args = str(operation["about"]), dict(operation.get("args") or {})
+    for each, form in args.items():
+        words = " ".join(str(api.properties[each].get("description", "")).split())
+        if words and isinstance(form, dict):
+            args[each] = {"about": words, **form}
+        elif words and " -- " not in form:
+            args[each] = f"{form} -- {words}"
+    if not about.startswith(api.description):
+        stop = "" if api.description.endswith((".", "!", "?", ":")) else "."
+        about = f"{api.description}{stop} {about}"
+    return {**operation, "about": about, **({"args": args} if args else {})}
 
 
 def read_promises(
@@ -206,7 +269,7 @@ def read_promises(
 ) -> tuple[JsonObject, list[Any]]:
     """Promises of these operations, as what others promise is settled, and policies; unless
     `strict`, without those that cannot be read. Raises BadAnswer."""
-    reply = _Reply(text)
+    reply = Reply(text)
     promises = reply.value.get("promises", reply.value)
     promises = promises if isinstance(promises, dict) else {}
     promises = {n: p for n, p in promises.items() if n in wanted}
@@ -232,7 +295,7 @@ def read_promises(
 
 def read_mended(text: str, draft: Draft, name: str) -> tuple[JsonObject, JsonObject]:
     """An operation and its promise. Raises BadAnswer."""
-    reply = _Reply(text)
+    reply = Reply(text)
     parts = []
     for key in ("operation", "promise"):
         part = reply.value.get(key)
@@ -245,21 +308,27 @@ def read_mended(text: str, draft: Draft, name: str) -> tuple[JsonObject, JsonObj
     raw = {**draft.frame, "operations": {**draft.operations, name: operation}}
     reply.check(raw, ("operations", name), ("operation",))
     reply.check({**raw, "promises": {name: promise}}, ("promises", name), ("promise",))
-    return operation, promise
+    kept = {**draft.raw(), "operations": raw["operations"]}  # a policy may name an argument of it
+    reply.check(kept, ("policies",), ("operation",))
+    return _documented(reply, draft, name, operation, ("operation",)), promise
 
 
 # --- the only awaits -------------------------------------------------------------------------
 
 
-async def tables(domain: Domain, job: Job, check: Check) -> Answer[Draft]:
-    """What the world holds, and what its API is to do. Raises NoUsableAnswer."""
+async def tables(
+    domain: Domain, job: Job, check: Check, document: Mapping[str, Api]
+) -> Answer[Draft]:
+    """What the world holds, and what its API is to do: what the document says, if there is one.
+    Raises NoUsableAnswer."""
 
     def read(text: str) -> Draft:
-        draft = read_tables(text, domain)
+        draft = read_tables(text, domain, document)
         check(draft)
         return draft
 
-    return await ask(job.model, _prompt("tables", domain), read, seed=job.seed, max_tokens=6000)
+    prompt = _prompt("tables", domain, apis=offered(document))
+    return await ask(job.model, prompt, read, seed=job.seed, max_tokens=6000)
 
 
 async def operation(domain: Domain, draft: Draft, name: str, job: Job) -> Answer[JsonObject]:
@@ -298,10 +367,27 @@ async def mended(
     piece = _dumped({"operation": draft.operations[name], "promise": draft.promises.get(name, {})})
     return await ask(
         job.model,
-        _prompt("mend", domain, draft, piece=piece, findings=list(findings)),
+        _prompt("mend", domain, draft, piece=piece, name=name, findings=list(findings)),
         lambda text: read_mended(text, draft, name),
         seed=job.seed,
         max_tokens=2500,
+    )
+
+
+async def script(
+    draft: Draft,
+    spec: JsonObject,
+    dialogue: str,
+    job: Job,
+    check: Callable[[Reply], Awaitable[JsonObject]],
+) -> Answer[JsonObject]:
+    """A script of a solved task in a world, which is shown as a dialogue without words. Raises
+    NoUsableAnswer."""
+    apis, rules = documentation(spec, spec["operations"]), [p["says"] for p in spec["policies"]]
+    domain = Domain(category="", name=spec["name"])
+    prompt = _prompt("script", domain, draft, apis=apis, findings=rules, piece=dialogue)
+    return await ask(
+        job.model, prompt, lambda text: check(Reply(text)), seed=job.seed, max_tokens=2500
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +24,10 @@ app = typer.Typer(
 )
 
 WorldFile = Annotated[Path, typer.Argument(metavar="FILE", help="The world's YAML file.")]
+Agent = Annotated[
+    Path | None,
+    typer.Option(metavar="RECIPE", help="Recipe whose API agent writes; needs a capable model."),
+]
 SeedOf = Annotated[int, typer.Option("--seed", metavar="N", help="Seed for random choices.")]
 
 
@@ -40,19 +44,29 @@ def check(
     Every mistake in the file, and in the scripts beside it, is reported with its line. Then random
     calls try every operation in states drawn by seed. An operation that never succeeds, fails
     without a declared error, changes what it does not promise or shows what is not there is a
-    finding; so are an error that never occurs and a key that nothing shows. Last, faults are
-    planted in the operations: the share that these checks find is the world's mutation score. What
-    no script covers is listed. Exit code 1 if there are findings.
+    finding; so are an error that never occurs, a key that nothing shows, and a world of which no
+    task can be drawn. Last, faults are planted in the operations: the share that these checks find
+    is the world's mutation score. What no script covers is listed. Exit code 1 if there are
+    findings.
 
     Example: `toolloom world check recipes/worlds/shop.yaml`
     """
     from toolloom.pipeline.checks.world.interpreter import Machine
-    from toolloom.pipeline.worlds.library import found, has_scripts, load_scripts, load_world
+    from toolloom.pipeline.worlds.library import (
+        found,
+        has_scripts,
+        load_scripts,
+        load_world,
+        taskless,
+    )
     from toolloom.pipeline.worlds.soundness import examine, score
+    from toolloom.schemas import Reason
 
     machine = Machine(load_world(file))
     scripts = load_scripts(file, machine) if has_scripts(file) else []
     result = examine(machine, seed)
+    if why := taskless(machine, seed):
+        result.add(Reason.WORLD_UNREACHABLE, "", [why])
     sound = not result.findings
     say(found(machine, scripts, result, score(machine.world, seed) if mutants and sound else None))
     if not sound:
@@ -201,13 +215,16 @@ def write(
         typer.Argument(
             metavar="DOMAIN", help="What the world is about, in a few words or a sentence."
         ),
-    ],
-    recipe: Annotated[
+    ] = "",
+    document: Annotated[
         Path | None,
         typer.Option(
-            metavar="RECIPE", help="Recipe whose API agent writes the world; needs a capable model."
+            "--from",
+            metavar="FILE",
+            help="API document whose operations the world has: OpenAPI, Swagger, a tool list.",
         ),
     ] = None,
+    recipe: Agent = None,
     to: Annotated[
         Path | None,
         typer.Option(
@@ -217,7 +234,7 @@ def write(
     seed: SeedOf = 0,
     outputs: Outputs = HERE,
 ) -> None:
-    """Have the API agent write a world for a domain: tables, operations, promises, policies.
+    """Have the API agent write a world: tables, operations, promises, policies.
 
     It writes the tables with their rows, then the operations one by one, then, from their
     documentation alone, what each of them promises. Mistakes go back to it with their line, and so
@@ -225,39 +242,132 @@ def write(
     beside the world's file. Play in the world, edit it, and name it in a recipe: `worlds: [FILE]`.
     Exit code 1 if no world came of it.
 
+    With `--from` the operations are those of a document, by its names, parameters, responses and
+    descriptions, at most ten that make one world; the others are named in the end, with the reason.
+
     Example: `toolloom world write "a fitness studio with a waiting list" --recipe mine.yaml`
     """
+    from toolloom.pipeline.apis.sources import read_source
+    from toolloom.pipeline.formats.import_log import ImportLog
+    from toolloom.pipeline.worlds.authoring import write_world
+    from toolloom.schemas import Api, ApiSource, Domain, ImportFailed
+
+    about, apis, category, skipped = " ".join(domain.split()), list[Api](), "", {}
+    if document:
+        log = ImportLog(str(document))
+        apis = list(read_source(ApiSource(path=str(document)), log, outputs))
+        skipped = {each.what: each.why for each in log.report(imported=len(apis)).skipped}
+        if not apis:
+            raise ImportFailed(f"{document}: has no operation that can be read.")
+        about, category = about or apis[0].tool, apis[0].category
+    elif not about:
+        raise typer.BadParameter("Say what the world is about, or give a document with --from.")
+
+    async def work(job: Any) -> Any:
+        return await write_world(Domain(category=category, name=about), job, complain, apis)
+
+    made = _asked(recipe, outputs, seed, about, "a world", work)
+    made.left |= skipped
+    path = to or outputs / "worlds" / f"{made.world.name if made.world else 'none'}.yaml"
+    _report(made, path, seed)
+
+
+@app.command()
+def script(
+    file: WorldFile,
+    recipe: Agent = None,
+    seed: SeedOf = 0,
+    number: Annotated[
+        int, typer.Option("--task", metavar="N", help="The task, by number.", min=1)
+    ] = 1,
+    add: Annotated[
+        bool, typer.Option("--write", help="Add it to the scripts beside the world's file.")
+    ] = False,
+    outputs: Outputs = HERE,
+) -> None:
+    """Have the API agent write one script: a task's dialogue, with the conditions that it needs.
+
+    The task is one that `toolloom world show --task` prints. The script is read, played in the
+    state of the task, where it has to make the task's calls, and in three others; each row is held
+    against the checks of dialogues. Mistakes go back to the model once. What stands is printed,
+    marked as the model's (`written`). Exit code 1 if no script came of it.
+
+    Example: `toolloom world script shop.yaml --recipe mine.yaml --task 3 --write`
+    """
+    import yaml
+
+    from toolloom.agents.ask import NoUsableAnswer
+    from toolloom.pipeline.checks.world.interpreter import Machine
+    from toolloom.pipeline.store.documents import read, read_text
+    from toolloom.pipeline.store.files import write_lines
+    from toolloom.pipeline.worlds.authoring import write_script
+    from toolloom.pipeline.worlds.library import load_world, world_of
+    from toolloom.pipeline.worlds.tasks import tasks
+    from toolloom.schemas import WorldError
+
+    machine = Machine(load_world(file))
+    *_, task = tasks(machine, seed, number)
+    if task is None or not task.calls or task.missing:
+        complain(f"Task {number} of seed {seed} has no calls for a script. Take another number.")
+        raise typer.Exit(FOUND)
+    world, raw = world_of(str(file)), read(file, WorldError, plain=False).value
+
+    async def work(job: Any) -> Any:
+        return await write_script(world, raw, task, job)
+
+    try:
+        made = _asked(recipe, outputs, seed, f"{world.name} script", "a script", work).value
+    except NoUsableAnswer as why:
+        complain(f"No script: {why.reason}: {why.detail}")
+        raise typer.Exit(NOTHING_ACCEPTED) from why
+    text = yaml.safe_dump([made], sort_keys=False, allow_unicode=True, width=1_000)
+    say(text)
+    if add:
+        path = file.with_suffix(".scripts.yaml")
+        whole = f"{path.read_text('utf-8').rstrip()}\n\n{text}" if path.exists() else text
+        read_text(whole, path, WorldError, plain=False)  # a list in brackets has no place for it
+        write_lines(path, [whole.encode()])
+        say(f"{path} has it. `toolloom world proof {file}` shows it in several states.")
+
+
+def _asked(
+    recipe: Path | None,
+    outputs: Path,
+    seed: int,
+    record: str,
+    what: str,
+    work: Callable[[Any], Coroutine[Any, Any, Any]],
+) -> Any:
+    """What comes of a job of a recipe's API agent. Raises RecipeError if that is no capable one."""
     import asyncio
 
     from toolloom.agents.ask import Job
     from toolloom.llm import Gateway
     from toolloom.llm.cache import address
-    from toolloom.pipeline.worlds.authoring import write_world
-    from toolloom.schemas import Domain, RecipeError, load_recipe, parse_recipe
+    from toolloom.schemas import RecipeError, load_recipe, parse_recipe
 
     plan = load_recipe(recipe) if recipe else parse_recipe({"name": "world"}, "no recipe")
-    endpoint, about = plan.endpoint("api"), " ".join(domain.split())
+    endpoint = plan.endpoint("api")
     if endpoint.small or endpoint.absent:
         raise RecipeError(
-            "Only a capable model can write a world, and "
+            f"Only a capable model can write {what}, and "
             f"{'the recipe names none' if recipe else 'the embedded one is too small'}. Give a "
             "recipe that names one: `--recipe mine.yaml`, with `model: {base_url: …, model: …}`."
         )
 
-    async def work() -> Any:
+    async def asked() -> Any:
         async with Gateway(address(outputs), prices=plan.prices, budget=plan.budget) as gateway:
-            job = Job("worlds", "api", about, seed, gateway.model(endpoint))
-            return await write_world(Domain(category="", name=about), job, complain)
+            return await work(Job("worlds", "api", record, seed, gateway.model(endpoint)))
 
-    made = asyncio.run(work())
-    path = to or outputs / "worlds" / f"{made.world.name if made.world else 'none'}.yaml"
-    _report(made, path)
+    return asyncio.run(asked())
 
 
-def _report(made: Any, path: Path) -> None:
+def _report(made: Any, path: Path, seed: int) -> None:
     """Write what came of a domain, and tell it."""
+    from toolloom.pipeline.checks.world.interpreter import Machine
     from toolloom.pipeline.render.section import Section
     from toolloom.pipeline.store.files import record_line, write_lines
+    from toolloom.pipeline.worlds.library import taskless
     from toolloom.pipeline.worlds.soundness import score
     from toolloom.schemas import WorldError
 
@@ -285,12 +395,19 @@ def _report(made: Any, path: Path) -> None:
     say([Section(made.world.name if made.world else "No world", ("", ""), rows)])
     for name, why in made.dropped.items():
         say(f"{name} is dropped: {why}")
+    for name, unused in made.unused.items():
+        say(f"{name} is written without its optional {', '.join(unused)}.")
+    for why in dict.fromkeys(made.left.values()):
+        names = [name for name, other in made.left.items() if other == why]
+        say(f"{len(names)} of the document left out, {why.rstrip('.')}: {', '.join(names)}.")
     if rejected:
         say(f"What was dropped, with all answers, is in {left}.")
     if not made.world:
         complain(f"No world: {rejected[-1].reason}: {rejected[-1].detail}")
         raise typer.Exit(NOTHING_ACCEPTED)
     write_lines(path, [made.world.text.encode()])
+    if why := taskless(Machine(made.world.spec), seed):
+        complain(why)
     say(f"{path} is written. `toolloom world play {path}` lets you try it.")
 
 

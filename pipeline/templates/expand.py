@@ -250,7 +250,7 @@ class _Run:
                 name = sample["dialogue"]["query"]["id"]
                 yield from self._reject(sources[name.rpartition("-x")[0]], sample, findings)
 
-    def _plays(self) -> Iterator[_Playing]:
+    def _plays(self) -> Iterator[Playing]:
         recipe = self._given.recipe
         for sampler, sources in self._worlds:
             wanted = {place: source.share for place, source in sources.items() if source.share}
@@ -266,7 +266,7 @@ class _Run:
             world = sampler.world.model_dump_json()
             for batch in batches(needs, NEEDS):
                 self._given.rows.check()
-                yield _Playing(world, batch, recipe)
+                yield Playing(world, batch, recipe)
 
     def _take(self, source: _Source, row: _Made) -> Iterator[Sifted]:
         """A row that is wanted and new, with its number."""
@@ -361,7 +361,7 @@ def _fill(task: _Filling) -> tuple[int, list[_Made], Fallen]:
     return task.number, rows, fallen
 
 
-class _Playing(NamedTuple):
+class Playing(NamedTuple):
     """A task: needs of scripts of one world, which is given as JSON."""
 
     world: str
@@ -374,11 +374,11 @@ def _worlds(world: str) -> Worlds:
     return Worlds(known=lambda: [json.loads(world)])
 
 
-def _play(task: _Playing) -> tuple[list[_Made], Fallen]:
-    return asyncio.run(_played(task, _worlds(task.world)))
+def _play(task: Playing) -> tuple[list[_Made], Fallen]:
+    return asyncio.run(played(task, _worlds(task.world)))
 
 
-async def _played(task: _Playing, worlds: Worlds) -> tuple[list[_Made], Fallen]:
+async def played(task: Playing, worlds: Worlds) -> tuple[list[_Made], Fallen]:
     """The scripts in their states, played as in any run: no model is asked."""
     rows, fallen, recipe = list[_Made](), Fallen(), task.recipe
     finder = Finder(recipe.search.model_copy(update={"embeddings": None}))

@@ -31,6 +31,7 @@ from toolloom.pipeline.render.section import Cell, Section
 from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.store.files import replacing
 from toolloom.pipeline.worlds.given import given_tasks
+from toolloom.pipeline.worlds.lookups import lookups_of
 from toolloom.pipeline.worlds.scripts import (
     Play,
     WorldScript,
@@ -39,6 +40,7 @@ from toolloom.pipeline.worlds.scripts import (
     script_name,
 )
 from toolloom.pipeline.worlds.soundness import Score, Soundness
+from toolloom.pipeline.worlds.tasks import tasks
 from toolloom.schemas import (
     Api,
     JsonObject,
@@ -56,6 +58,7 @@ from toolloom.schemas.splits import SEEN, zone
 ERROR_TEXT = "Fails with {}."
 ALL = "all"  # stands for each world that ships
 WIDEST = 60  # letters of a cell
+TASKS = 12  # drawn to see whether a world has any
 REMEMBERED = 256  # files of worlds that a process keeps read: more than any recipe names
 
 
@@ -364,6 +367,24 @@ def unmet(machine: Machine, scripts: Iterable[WorldScript]) -> list[str]:
     operations = machine.world["operations"].items()
     wanted = [(name, code) for name, spec in operations for code in ("", *spec["errors"])]
     return [".".join(filter(None, each)) for each in wanted if each not in tried]
+
+
+def taskless(machine: Machine, seed: int) -> str:
+    """Why no task that calls anything is drawn in a world; nothing if one is."""
+    if any(task and task.calls for task in tasks(machine, seed, TASKS)):
+        return ""
+    lookups = lookups_of(machine)
+    why = [
+        f"{name} takes {argument}, and no read shows a key of {kind['entity']}"
+        for name in lookups.writes
+        for argument, kind in lookups.kinds(name).items()
+        if kind["type"] == "ref" and not lookups.ways[kind["entity"]]
+    ]
+    if not any(lookups.named & {*lookups.listed.values()}):
+        why.append("no read lists rows that people have a name for (`label`, or rows of the actor)")
+    if not why:
+        why.append(f"none of {TASKS} draws came to a call that succeeds and that somebody needs")
+    return f"No task can be drawn: {'; '.join(why)}."
 
 
 def found(

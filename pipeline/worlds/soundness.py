@@ -36,6 +36,7 @@ from toolloom.schemas import Reason
 WALKS, CALLS = 80, 80
 MORE = 2  # times as many walks at most, where something has not happened yet
 LOOKS = ("table", "hop")
+NAMES = ("arg", "var", "given")
 OF_MUTANTS = (12, 60)  # walks and calls of a mutant: the same as of the world beside it
 
 
@@ -176,9 +177,23 @@ def _broken(machine: Machine, call: TriedCall, result: Soundness) -> Iterator[st
             expected = [row[key] for row in expected]
             shown = [item.get(key) for item in items if isinstance(item, dict)]
         if shown != expected:
-            pairs = isinstance(shown, dict) and isinstance(expected, dict)
-            other = [k for k in expected if shown.get(k) != expected[k]] if pairs else []
-            yield f"{name} does not show what is promised{': ' * bool(other)}{', '.join(other)}."
+            yield f"{name} does not show what is promised: {_unlike(shown, expected)}."
+
+
+def _unlike(shown: Json, expected: Json) -> str:
+    """In what a response is not the promised one; without values, as each call has others."""
+    if isinstance(shown, dict) and isinstance(expected, dict):
+        other = [name for name in expected if shown.get(name) != expected[name]]
+        return ", ".join(
+            other + [f"{name} (not promised)" for name in shown if name not in expected]
+        )
+    if isinstance(shown, list) and isinstance(expected, list):
+        lost = [item for item in expected if item not in shown]
+        more = [item for item in shown if item not in expected]
+        if lost and more and isinstance(lost[0], dict) and isinstance(more[0], dict):
+            return f"of an item {_unlike(more[0], lost[0])}"
+        return "items are missing" if lost else "there are more items" if more else "the order"
+    return "another value"
 
 
 def changes(machine: Machine, before: State, after: State) -> Iterator[list[tuple[str, ...]]]:
@@ -231,6 +246,15 @@ def _lacking(machine: Machine, result: Soundness) -> Iterator[tuple[Reason, str,
             if (name, tuple(effect)) not in result.effects:
                 what = f"{name} never has its effect {' '.join(filter(None, effect))}."
                 yield Reason.PROMISE_BROKEN, name, what
+
+
+def ignored(world: Json) -> Iterator[tuple[str, str]]:
+    """Operations with a parameter of theirs that neither steps nor response look at."""
+    for name, spec in world["operations"].items():
+        used = {node[1] for node in nodes([spec["steps"], spec["returns"]]) if node[0] in NAMES}
+        for argument, kind in spec["args"].items():
+            if not {argument, kind.get("as", argument)} & used:
+                yield name, argument
 
 
 # --- planted faults --------------------------------------------------------------------------

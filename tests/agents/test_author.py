@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support import lending
 from support.author import LIBRARY, Author
 
-from toolloom.agents.author import read_tables
+from toolloom.agents.author import Draft, read_tables
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.worlds import authoring, soundness
 from toolloom.pipeline.worlds.authoring import Authored, write_world
-from toolloom.pipeline.worlds.library import load_world
+from toolloom.pipeline.worlds.library import apis_of, load_world
 from toolloom.pipeline.worlds.soundness import examine, score
 from toolloom.prompts import render
-from toolloom.schemas import Domain, Reason
+from toolloom.schemas import Api, Domain, Reason
 
 DOMAIN = Domain(category="", name="city library with holds")
 
@@ -31,9 +32,9 @@ def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soundness, "OF_MUTANTS", (6, 60))
 
 
-async def authored(working: Any, author: Author) -> Authored:
+async def authored(working: Any, author: Author, document: Sequence[Api] = ()) -> Authored:
     async with working(author, "api") as (job, _):
-        return await write_world(DOMAIN, job)
+        return await write_world(DOMAIN, job, document=document)
 
 
 async def test_a_world_that_is_right_is_taken_as_it_is(working: Any, tmp_path: Path) -> None:
@@ -51,7 +52,7 @@ async def test_a_world_that_is_right_is_taken_as_it_is(working: Any, tmp_path: P
     assert len(author.asked) == len(LIBRARY["operations"]) + 2
     (asked,) = [question for part, question in author.asked if part == "promises"]
     documented = asked.partition("The documentation of the API:")[2]
-    assert "renew(loan_id: -> loans)" in documented and "returns [loan_id, due]" in documented
+    assert "renew(loan_id: a key of loans)" in documented and "returns [loan_id, due]" in documented
     assert "It was renewed twice." in documented and "require" not in documented
 
 
@@ -189,12 +190,113 @@ async def test_too_little_is_no_world(working: Any) -> None:
 def test_the_tables_that_are_shown_are_tables_that_there_are() -> None:
     """The example of the page is read without a mistake, beside the table that it refers to."""
     empty = {"category": "", "domain": "", "description": "", "entities": "", "actor": ""}
-    rest = {"plan": (), "name": "", "apis": "", "piece": "", "findings": ()}
+    rest = {"plan": (), "name": "", "apis": "", "piece": "", "findings": (), "document": ""}
     said = render("world_author", {"part": "tables", **empty, **rest}).messages[0]["content"]
     (block,) = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", f"{said}\n", re.MULTILINE)
     frame = yaml.load(textwrap.dedent(block), yaml.BaseLoader)
     members = {"key": "member_id MEM-", "called": "{name}", "fields": {"name": "person label"}}
     frame["entities"]["members"] = members
     frame["plan"] |= {"list_loans": "Your loans.", "cancel_booking": "Cancel one."}
-    draft = read_tables(yaml.safe_dump(frame, sort_keys=False), DOMAIN)
+    draft = read_tables(yaml.safe_dump(frame, sort_keys=False), DOMAIN, {})
     assert draft.frame["entities"]["loans"]["fields"]
+
+
+def test_a_policy_goes_with_the_last_operation_that_it_is_about() -> None:
+    """The others stay named; one that holds of words alone stays."""
+    both = {"says": "x", "calls": ["a", "b"], "first": ["c", "d"]}
+    of_one = {"says": "y", "calls": ["b"], "consent": "true"}
+    draft = Draft({}, operations={"a": {}, "c": {}}, policies=[both, of_one, {"words": "true"}])
+    kept = draft.raw()["policies"]
+    assert kept == [{**both, "calls": ["a"], "first": ["c"]}, {"words": "true"}]
+
+
+async def test_mending_that_leaves_less_is_undone(
+    working: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What would stand without it stands, and only what failed at first is dropped."""
+
+    async def spoil(self: Any, draft: Draft, ailing: Any) -> None:
+        for name in ("list_loans", "list_holds", "search_books"):
+            draft.operations[name] = {"about": "Nothing.", "returns": "count(loans)"}
+            del draft.promises[name]
+
+    monkeypatch.setattr(authoring._Authoring, "_mend", spoil)
+    made = await authored(working, Author({"renew": step(0, require="loan.renewals < 0")}))
+    assert made.world and list(made.dropped) == ["renew"] and not made.mended
+    assert [each.record["operation"] for each in made.outcome.rejected] == ["renew"]
+
+
+# --- behind a document -------------------------------------------------------------------------
+
+
+def documented(**changes: dict[str, Any]) -> list[Api]:
+    """The library's operations as a document's, whose schemas say more of some."""
+    return [
+        api.model_copy(update={"description": f"Of {api.name}.", **changes.get(api.name, {})})
+        for api in apis_of(lending.world())
+    ]
+
+
+async def test_a_world_keeps_the_signatures_and_words_of_a_document(working: Any) -> None:
+    """Its descriptions stand before the author's, whose own are kept; what the model did not choose
+    is left out with its reason."""
+    title = {"properties": {"title": {"type": "string", "description": "Words."}, "page": {}}}
+    first, *others = documented(list_loans={"parameters": title})
+    made = await authored(
+        working,
+        Author({"tables": lambda answer: {**answer, "left_out": {"export": "returns a file"}}}),
+        [first, *others, *(first.model_copy(update={"function": n}) for n in ("export", "z"))],
+    )
+    assert made.world and not made.dropped and made.unused == {"list_loans": ["page"]}
+    assert made.left["export"] == "returns a file" and "others" in made.left["z"]
+    spec = made.world.spec["operations"]["list_loans"]
+    assert spec["about"] == f"Of list_loans. {LIBRARY['operations']['list_loans']['about']}"
+    assert spec["args"]["title"]["about"] == "Part of the title."
+
+
+UNLIKE: dict[str, tuple[str, dict[str, Any], str]] = {
+    "no parameter": ("renew", {"parameters": {"properties": {}}}, "args.loan_id is not in"),
+    "a type": (
+        "renew",
+        {"returns": {"type": "object", "properties": {"due": {"type": "integer"}, "loan_id": {}}}},
+        "returns.due is of type string",
+    ),
+    "a required field": (
+        "search_books",
+        {"returns": {"type": "array", "items": {"properties": {"isbn": {}}, "required": ["isbn"]}}},
+        "returns[].isbn is missing",
+    ),
+    "a value": (
+        "cancel_hold",
+        {"returns": {"properties": {"hold_id": {}, "status": {"enum": ["waiting", "ready"]}}}},
+        "returns.status can be cancelled",
+    ),
+    "a moment": (
+        "renew",
+        {"returns": {"properties": {"loan_id": {}, "due": {"format": "date-time"}}}},
+        "returns.due is a date",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", UNLIKE)
+async def test_what_is_not_as_the_document_has_it_goes_back(working: Any, mistake: str) -> None:
+    """A parameter, a type, a required field, a value: each is named, and then costs its operation."""
+    name, change, told = UNLIKE[mistake]
+    without: Any = {"promises": lambda answer: {**answer, "policies": []}}
+    author = Author({name: lambda answer: answer, **without})
+    made = await authored(working, author, documented(**{name: change}))
+    assert told in made.dropped[name] and made.world
+    again = [question for part, question in author.asked if part == name][1]
+    assert told in again
+
+
+async def test_a_parameter_for_show_is_found(working: Any) -> None:
+    """An operation that takes what nothing in it uses is told so, and dropped if that stays."""
+
+    def taking(operation: Any) -> Any:
+        return {**operation, "args": {**operation["args"], "channel": "text(web; phone)"}}
+
+    author = Author({"renew": taking, "mend renew": lambda _: "no"})
+    made = await authored(working, author)
+    assert "renew takes `channel`, and nothing in it uses it." in made.dropped["renew"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support import lending
 from support.author import Author
 from support.commands import call
 from typer.testing import CliRunner
@@ -16,10 +17,12 @@ from typer.testing import CliRunner
 from toolloom.cli import app
 from toolloom.llm import FakeServer
 from toolloom.pipeline.worlds import soundness
+from toolloom.pipeline.worlds.library import apis_of
 
 SHOP = Path(__file__).parents[2] / "recipes" / "worlds" / "shop.yaml"
 SHIPPED = sorted(path for path in SHOP.parent.glob("*.yaml") if "scripts" not in path.name)
 LIBRARY = Path(__file__).parents[1] / "support" / "library.yaml"
+RENEWAL = ("--seed", 4, "--task", 1)  # a task that looks a loan up and renews it
 
 
 @pytest.fixture
@@ -121,14 +124,18 @@ def test_a_task_is_shown_with_its_solution() -> None:
     assert " → " in task or "does not call" in task
 
 
-def written(home: Path, author: Author, *more: Any) -> Any:
-    """What `toolloom world write` prints, of a model that the author plays."""
+def asking(home: Path, script: Any, *command: Any) -> Any:
+    """What a command prints, of a model that a script plays."""
     home.mkdir(exist_ok=True)
-    with (server := FakeServer(author)).serve_in_thread():
+    with (server := FakeServer(script)).serve_in_thread():
         model = {"base_url": server.base_url, "model": "large"}
         (home / "recipe.yaml").write_text(yaml.safe_dump({"name": "any", "model": model}))
-        asked = ("a city library", "--recipe", home / "recipe.yaml", "--outputs", home)
-        return call("world", "write", *asked, *more)
+        return call("world", *command, "--recipe", home / "recipe.yaml", "--outputs", home)
+
+
+def written(home: Path, author: Author, *more: Any) -> Any:
+    """What `toolloom world write` prints, of a model that the author plays."""
+    return asking(home, author, "write", "a city library", *more)
 
 
 @pytest.mark.usefixtures("few_calls")
@@ -165,3 +172,96 @@ def test_a_small_model_writes_no_world() -> None:
     """The embedded one is told apart before anything is asked."""
     result = call("world", "write", "a city library")
     assert result.exit_code == 2 and "--recipe" in result.output
+
+
+@pytest.mark.usefixtures("few_calls")
+def test_a_world_is_written_from_a_document(tmp_path: Path) -> None:
+    """A list of tools, whose descriptions and names the world has; what is left out is told."""
+    tools = [api.as_tool() for api in apis_of(lending.world())]
+    extra = {"type": "function", "function": {"name": "export", "description": "A file."}}
+    (tmp_path / "tools.json").write_text(json.dumps([*tools, extra]))
+    told = {"tables": lambda answer: {**answer, "left_out": {"export": "returns a file"}}}
+    result = asking(tmp_path, Author(told), "write", "--from", tmp_path / "tools.json")
+    assert result.exit_code == 0, result.output
+    assert "1 of the document left out, returns a file: export." in result.output
+    assert call("world", "check", "--no-mutants", tmp_path / "worlds/library.yaml").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ((), "--from"),
+        (("--from", "nowhere.yaml"), "does not exist"),
+        (("--from", SHOP), "holds no APIs that can be read"),
+    ],
+)
+def test_a_document_that_is_none_is_told(given: tuple[Any, ...], says: str) -> None:
+    """In a sentence, with exit code 2, before any model is asked."""
+    result = call("world", "write", *given)
+    assert result.exit_code == 2 and says in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.usefixtures("few_calls")
+def test_a_world_without_tasks_is_a_finding(tmp_path: Path) -> None:
+    """With the reason: here nothing shows the keys that the change takes."""
+    raw = lending.raw_library()
+    renew = {"renew": raw["operations"]["renew"]}
+    del renew["renew"]["steps"][1]["fix"]
+    raw |= {"operations": renew, "promises": {"renew": raw["promises"]["renew"]}, "policies": []}
+    (tmp_path / "bare.yaml").write_text(yaml.safe_dump(raw))
+    result = call("world", "check", tmp_path / "bare.yaml")
+    assert result.exit_code == 1
+    assert "No task can be drawn: renew takes loan_id, and no read shows a key" in result.output
+
+
+def renewing(said: str, called: str = "renew(loan_id = x.loan_id)") -> Any:
+    """A model that writes a script of a renewal."""
+    fit = "count(loans where member_id = me and book_id = l.book_id) = 1 and me.fines <= 5"
+    waits = "book_id = l.book_id and status = 'waiting'"
+    script = {
+        "name": "one more time",
+        "voice": "terse",
+        "find": [
+            {"l": "loans where member_id = me and renewals < 2"},
+            {"need": f"{fit} and count(holds where {waits}) = 0"},
+        ],
+        "turns": [
+            {"user": "Renew {l.book.title}."},
+            {"mine": "list_loans()"},
+            {"x": "first(mine where loan_id = l.loan_id)"},
+            {"done": called},
+            {"assistant": said},
+        ],
+    }
+    return lambda body: yaml.safe_dump(script, sort_keys=False)
+
+
+def test_a_script_is_written_and_added(tmp_path: Path) -> None:
+    """It makes the task's calls, is true in other states, and says who wrote it."""
+    world = tmp_path / "library.yaml"
+    world.write_text(LIBRARY.read_text())
+    command = ("script", world, *RENEWAL, "--write")
+    right = "It is due {done.due|date} now, and not {x.due|date}."
+    result = asking(tmp_path, renewing(right), *command)
+    assert result.exit_code == 0, result.output
+    (script,) = yaml.safe_load(world.with_suffix(".scripts.yaml").read_text())
+    assert script["written"] == "large"
+    again = asking(tmp_path / "again", renewing(right), *command)
+    assert again.exit_code == 1 and "a name that no other script has" in again.output
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (renewing("{x.titles} is yours."), "turns[4]"),
+        (renewing("It is due {done.due|date} now, which costs $7."), "Played in"),
+        (renewing("Done.", "list_holds()"), "and the task"),
+        (renewing("Done.", "renew(loan_id = x.loan_id) fails twice"), "`turns[3]` does not hold"),
+        (lambda body: "I cannot do that.", "mapping"),
+    ],
+)
+def test_a_script_that_is_not_true_is_none(tmp_path: Path, model: Any, says: str) -> None:
+    """A name that there is not, words of one state, other calls than the task's, no script."""
+    result = asking(tmp_path, model, "script", LIBRARY, *RENEWAL)
+    assert result.exit_code == 1 and says in result.output, result.output

@@ -263,7 +263,8 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
         own = next(iter(reader.entities[entity].values()))  # that of its key
         return {**own, "noun": reader.nouns[entity]}
     if form.startswith("list of "):
-        return grammar.list_of(kind_of(reader, form[8:], place, ranges))
+        item = f"{form[8:]}({inside})" if inside else form[8:]
+        return grammar.list_of(kind_of(reader, item, place, ranges))
     if form.startswith("like "):
         entity, _, other = form[5:].partition(".")
         known = reader.entities.get(entity, {})
@@ -486,7 +487,7 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
                 named = f"`{kind['as']}` is the name of two rows, or a word of the language"
                 reader.fault((*place, "args", arg), f"{named}: rename `{arg}`.")
             scope = scope.bound(kind["as"], {**grammar.row_of(kind["entity"]), "arg": arg})
-    scope = replace(scope, args=args)
+    scope = given = replace(scope, args=args)
     errors: Errors = {}
     raw_steps = reader.listing(spec.get("steps"), (*place, "steps"))
     if len(raw_steps) > MOST["steps"]:
@@ -507,7 +508,7 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
         "shape": shape,
         "errors": errors,
     }
-    return operation, scope
+    return operation, given
 
 
 def _steps(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from toolloom.pipeline.checks.world.grammar import Kind
+from toolloom.pipeline.checks.schema import as_dict, as_strings
+from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
 from toolloom.pipeline.checks.world.interpreter import ITEMS, PATTERNS
 from toolloom.schemas import JsonObject
 
+_FORMATS = {"date": "date", "date-time": "datetime", "time": "time"}  # of JSON Schema
 _EXAMPLES = {"date": "2026-03-14", "time": "09:30", "datetime": "2026-03-14T09:30"}
 
 
@@ -15,10 +17,17 @@ def parameters(args: Mapping[str, Kind]) -> JsonObject:
     """The schema of an operation's arguments, as its interpreter takes them."""
     return {
         "type": "object",
-        "properties": {name: schema_of(kind) for name, kind in args.items()},
+        "properties": {name: schema_of(_listed(name, kind)) for name, kind in args.items()},
         "required": [name for name, kind in args.items() if not kind.get("optional")],
         "additionalProperties": False,
     }
+
+
+def _listed(name: str, kind: Kind) -> Kind:
+    """The type of an argument; an item of `option_ids` is an option, whatever its entity is."""
+    if kind["type"] != "list" or kind["of"]["type"] != "ref" or not name.endswith("_ids"):
+        return kind
+    return {**kind, "of": {**kind["of"], "noun": name.removesuffix("_ids")}}
 
 
 def schema_of(kind: Kind) -> JsonObject:
@@ -72,3 +81,37 @@ def _shape(kind: Kind) -> JsonObject:
         return {"type": "array", "items": _shape(kind["of"])}
     schema = _bare(kind)
     return {name: schema[name] for name in ("type", "enum", "format", "pattern") if name in schema}
+
+
+def unlike(kind: Kind, told: JsonObject, where: str, taken: bool = False) -> Iterator[str]:
+    """In what a type is not what a document's schema says, where that says anything; of arguments
+    (`taken`) what is optional there is so here."""
+    forms = told.get("type", ())
+    forms = (forms,) if isinstance(forms, str) else as_strings(forms)
+    form, moment = _bare(kind).get("type"), _FORMATS.get(str(told.get("format")), kind["type"])
+    if kind["type"] in MOMENTS and kind["type"] != moment:
+        yield f"{where} is a {kind['type']}, and in the document a {moment}."
+    if form and forms and form not in forms and not (form == "integer" and "number" in forms):
+        yield f"{where} is of type {form}, and in the document of type {' or '.join(forms)}."
+    elif form == "array":
+        yield from unlike(kind["of"], as_dict(told.get("items")), f"{where}[]", taken)
+    elif form == "object" and "properties" in told:
+        fields, wanted = kind["fields"], as_dict(told["properties"])
+        required = as_strings(told.get("required"))
+        yield from (f"{where}.{n} is not in the document." for n in fields if n not in wanted)
+        for name, inner in wanted.items():
+            must, named = name in required, f"{where}.{name}"
+            if name not in fields:
+                yield from (f"{named} is missing, and the document requires it.",) * must
+                continue
+            if must and fields[name].get("optional"):
+                yield f"{named} is optional, and the document requires it."
+            elif taken and not must and not fields[name].get("optional"):
+                yield f"{named} is `optional` in the document."
+            yield from unlike(fields[name], as_dict(inner), named, taken)
+    choices = told.get("enum", ())
+    values = kind.get("choices", [kind["constant"]] if "constant" in kind else ())
+    if choices and (other := [value for value in values if value not in choices]):
+        yield f"{where} can be {', '.join(map(str, other))}, which it cannot in the document."
+    if choices and taken and kind["type"] == "text":
+        yield f"{where} is one of {', '.join(map(str, choices))} in the document: a `choice(…)`."

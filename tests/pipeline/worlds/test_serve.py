@@ -55,3 +55,12 @@ def test_schemas_take_what_the_interpreter_takes() -> None:
         assert takes.is_valid(call.args) or call.error == "invalid_arguments"
         if call.error is None:
             assert Draft202012Validator(returns(spec["shape"]) or {}).is_valid(call.response)
+
+
+def test_an_item_of_a_list_is_called_as_the_list_says() -> None:
+    """`option_ids` holds options, whatever their entity is called."""
+    ref = {"type": "ref", "entity": "dishes", "noun": "dish"}
+    takes = {"option_ids": {"type": "list", "of": ref}, "dish_id": ref}
+    properties = parameters(takes)["properties"]
+    assert properties["option_ids"]["items"]["description"] == "The option's id."
+    assert properties["dish_id"]["description"] == "The dish's id."

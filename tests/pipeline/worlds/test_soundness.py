@@ -35,7 +35,8 @@ def test_a_sound_world_has_no_finding(raw: Any) -> None:
     assert all(result.successes[name] for name in raw["operations"])
 
 
-RENEW = ("operations", "renew")
+RENEW, LISTED = ("operations", "renew"), ("operations", "list_holds")
+HOLDS, VIEW = "holds where member_id = me", "[hold_id, book.title as title, status, placed]"
 RULE = "count(holds as h where h.book_id = this.book_id and h.status = 'waiting') <= 1"
 
 
@@ -58,6 +59,12 @@ def put(raw: Any, place: tuple[Any, ...], value: Any) -> Machine:
         ((*RENEW, "steps", 3, "set", "renewals"), "renewals + 2", "After renew"),
         ((*RENEW, "steps", 3, "set", "since"), "today", "promised: ('loans', 'since', 'set')"),
         ((*RENEW, "returns"), "loan[loan_id, since as due]", "show what is promised: due."),
+        (
+            (*LISTED, "returns"),
+            f"{HOLDS} and status = 'ready' {VIEW}",
+            "promised: items are missing.",
+        ),
+        ((*LISTED, "returns"), f"{HOLDS} [hold_id, status]", "promised: of an item title, placed."),
         # A rule of the rows is no substitute for an error that says what to do.
         (("operations", "pay_fines", "steps", 0, "require"), "true", "lacks a `require`"),
         # A hold may not leave a book, whose rule counts holds, with too many.

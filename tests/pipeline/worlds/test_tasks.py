@@ -186,9 +186,11 @@ def test_long_tasks_can_be_had(world: str, size: TaskSize) -> None:
 
 def test_a_world_without_an_actor_has_tasks_too() -> None:
     """The till of docs/worlds.md: a list that takes no arguments is looked up as it is."""
-    text = (ROOT / "docs" / "worlds.md").read_text().split("```yaml")[1].split("```")[0]
-    raw = yaml.load(text, yaml.BaseLoader)
+    page = (ROOT / "docs" / "worlds.md").read_text().split("```yaml")
+    raw, policies = (yaml.load(page[n].split("```")[0], yaml.BaseLoader) for n in (1, 2))
+    raw |= policies  # and its policies, one of each kind
     machine = Machine(read_world(raw, lambda *fault: pytest.fail(str(fault))))
     found = [task for task in tasks(machine, 1, 12) if task]
+    assert len(machine.world["policies"]) == 4
     assert any([call.name for call in t.calls] == ["list_accounts", "pay_in"] for t in found)
     assert not any(faults(task, task.calls) for task in found)

@@ -93,6 +93,18 @@ def test_a_mistake_is_told_where_it_is(
     assert any(says in text for text in told), faults
 
 
+def test_a_promise_knows_nothing_that_a_step_names(mistakes: Mistakes) -> None:
+    """It could stand there, and would be nothing in every state."""
+    raw = changed(("operations", "renew", "steps", 0), {"let": {"kept": "loan"}})
+    raw["promises"]["renew"] = {"after": ["kept.renewals > 0"]}
+    assert "Nothing is called `kept`" in mistakes(raw)[0][1]
+
+
+def test_a_list_may_be_of_choices(mistakes: Mistakes) -> None:
+    """As it may be of any other type that is a text."""
+    assert not mistakes(changed(("entities", "books", "fields", "kinds"), "list of choice(a, b)"))
+
+
 def test_all_mistakes_are_told_at_once(mistakes: Mistakes) -> None:
     """Whoever mends a world mends it once."""
     raw = changed(("actor",), "nobody")
