@@ -23,9 +23,11 @@ from toolloom.pipeline.environments.environment import (
     Executed,
     Executor,
     Failing,
-    Players,
     Search,
     Simulated,
+)
+from toolloom.pipeline.environments.play import (
+    Players,
     Unplayable,
     calling,
     play,

@@ -24,8 +24,14 @@ from toolloom.pipeline.apis.sources import (
 from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.balance import balance
 from toolloom.pipeline.dataset.planning import seed_of
-from toolloom.pipeline.environments.environment import Script, WorldSession, moment_of
+from toolloom.pipeline.environments.environment import (
+    WorldSession,
+    moment_of,
+)
 from toolloom.pipeline.environments.executed import replay
+from toolloom.pipeline.environments.play import (
+    Script,
+)
 from toolloom.pipeline.formats import toolbench
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for

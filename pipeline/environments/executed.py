@@ -26,9 +26,11 @@ from toolloom.pipeline.environments.environment import (
     Environment,
     Executed,
     Executor,
-    Recording,
     Result,
     failed,
+)
+from toolloom.pipeline.environments.play import (
+    Recording,
     play,
 )
 from toolloom.pipeline.formats.import_log import legal

@@ -31,10 +31,12 @@ from toolloom.pipeline.curation.contamination import (
 )
 from toolloom.pipeline.curation.duplicates import compared, hashed
 from toolloom.pipeline.environments.environment import (
-    Script,
-    Unplayable,
     WorldSession,
     moment_of,
+)
+from toolloom.pipeline.environments.play import (
+    Script,
+    Unplayable,
     play,
 )
 from toolloom.pipeline.processes import in_processes

@@ -26,7 +26,9 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.checks.world.signatures import parameters, returns
-from toolloom.pipeline.environments.environment import moment_of
+from toolloom.pipeline.environments.environment import (
+    moment_of,
+)
 from toolloom.pipeline.render.section import Cell, Section
 from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.store.files import replacing

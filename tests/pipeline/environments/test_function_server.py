@@ -18,7 +18,9 @@ from toolloom.pipeline.environments.commands import (
     FunctionFile,
     function_files,
 )
-from toolloom.pipeline.environments.environment import Result
+from toolloom.pipeline.environments.environment import (
+    Result,
+)
 from toolloom.pipeline.environments.mcp import connect, read_tools
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.secrets import secrets_of

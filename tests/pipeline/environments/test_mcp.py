@@ -14,7 +14,9 @@ from support import shelf
 
 from toolloom.pipeline.environments import mcp
 from toolloom.pipeline.environments.commands import ExecutionSource
-from toolloom.pipeline.environments.environment import Result
+from toolloom.pipeline.environments.environment import (
+    Result,
+)
 from toolloom.pipeline.environments.mcp import (
     LARGEST,
     McpSession,

@@ -13,7 +13,9 @@ from support import lending
 from support.toys import ALL_IN_TRAIN
 
 from toolloom.pipeline.checks.world.interpreter import Machine, state_of
-from toolloom.pipeline.environments.environment import moment_of
+from toolloom.pipeline.environments.environment import (
+    moment_of,
+)
 from toolloom.pipeline.worlds import sampler
 from toolloom.pipeline.worlds.library import Worlds, apis_of
 from toolloom.pipeline.worlds.sampler import PER_STATE, Sampler, draw_world_needs, parted

@@ -15,15 +15,17 @@ from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.environments.environment import (
-    ASKED,
     Environment,
-    Script,
     Search,
+    WorldSession,
+    moment_of,
+)
+from toolloom.pipeline.environments.play import (
+    ASKED,
+    Script,
     Searching,
     Unplayable,
     Words,
-    WorldSession,
-    moment_of,
     play,
 )
 from toolloom.schemas import (
