@@ -382,8 +382,8 @@ def taskless(machine: Machine, seed: int) -> str:
         for argument, kind in lookups.kinds(name).items()
         if kind["type"] == "ref" and not lookups.ways[kind["entity"]]
     ]
-    if not any(lookups.named & {*lookups.listed.values()}):
-        why.append("no read lists rows that people have a name for (`label`, or rows of the actor)")
+    if not any(lookups.labels[entity] for entity in lookups.listed.values()):
+        why.append("no read lists rows that people have a name for (`label`, or `called`)")
     if not why:
         why.append(f"none of {TASKS} draws came to a call that succeeds and that somebody needs")
     return f"No task can be drawn: {'; '.join(why)}."

@@ -102,24 +102,24 @@ class Sampler:
         leaves its rows to one of which none is wanted, as long as there is one."""
         given: Counter[int] = Counter()
         tried: Counter[int] = Counter()
-        wanted, spare = dict(wanted), [script for script, count in wanted.items() if not count]
+        wanted, spare = dict(wanted), [place for place, count in wanted.items() if not count]
         most = STATES + STATES_A_ROW * max(wanted.values(), default=0)
         for number in range(self.drawn, self.drawn + most):
             lacking = [
-                script
-                for script, count in wanted.items()
-                if given[script] < count
-                and (not self.purpose or tried[script] < STATES + STATES_A_ROW * given[script])
+                place
+                for place, count in wanted.items()
+                if given[place] < count
+                and (not self.purpose or tried[place] < STATES + STATES_A_ROW * given[place])
             ]
             if not lacking:
                 break
             self.drawn = number + 1
             now, state = self.start(number)
-            for script in lacking:
-                if spare and not given[script] and tried[script] >= RARE:
-                    wanted[spare.pop(0)], wanted[script] = wanted[script], 0
+            for place in lacking:
+                if spare and not given[place] and tried[place] >= RARE:
+                    wanted[spare.pop(0)], wanted[place] = wanted[place], 0
             # What fits seldom comes first, or it would find the state taken.
-            lacking.sort(key=lambda script: ((given[script] + 1) / (tried[script] + 1), script))
+            lacking.sort(key=lambda place: ((given[place] + 1) / (tried[place] + 1), place))
             taken = 0
             for place in lacking:
                 tried[place] += 1

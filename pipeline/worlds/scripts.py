@@ -41,7 +41,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.checks.world.outcome import Acted
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
-from toolloom.pipeline.environments import environment
+from toolloom.pipeline.environments import play
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.lookups import texts_in
 from toolloom.pipeline.worlds.states import draw_now, draw_state
@@ -407,7 +407,7 @@ def as_text(row: Play) -> str:
 # --- how a row is played ----------------------------------------------------------------------
 
 
-def moves(row: Play, machine: Machine, query: Query) -> Iterator[environment.Move]:
+def moves(row: Play, machine: Machine, query: Query) -> Iterator[play.Move]:
     """What is said, called and, in an ability that searches, searched for."""
     searches, name = query.ability.searches, machine.world["name"]
     own = (api for api in query.pool if api.source.reference == name)
@@ -431,13 +431,13 @@ def moves(row: Play, machine: Machine, query: Query) -> Iterator[environment.Mov
             if begins:
                 needed = needed or ahead(place, "search")
             if needed or begins:
-                yield environment.Searching(keywords, frozenset(needed))
+                yield play.Searching(keywords, frozenset(needed))
             begins = False
         if isinstance(first, str):
-            yield environment.Words(role, first)
+            yield play.Words(role, first)
         else:
             calls = [FunctionCall(name=functions[c.name], arguments=c.arguments) for _, c in parts]
-            yield environment.Calls(tuple(calls))
+            yield play.Calls(tuple(calls))
 
 
 def _batches(
