@@ -90,8 +90,8 @@ def test_no_call_can_be_left_out(world: str) -> None:
 
 @every_world
 def test_what_a_call_takes_is_known(world: str) -> None:
-    """A key stands in an earlier result, beside what a turn says of its row. Another value is said
-    by then, as it is or in a name, or stands in a result."""
+    """A key stands in an earlier result, beside what a turn says of its row, which is not the key.
+    Another value is said by then, as it is or in a name, or stands in a result."""
     machine, found = drawn(world)
     for task in found:
         names = [row.label for row in task.rows.values()]
@@ -106,6 +106,7 @@ def test_what_a_call_takes_is_known(world: str) -> None:
                     assert value in seen or any(str(value) in text for text in said)
                 elif value != task.start["me"]:
                     assert value in seen and row and row.label in names
+                    assert value not in dict(row.label).values()
                     assert all(str(word) in said for _, word in row.label), as_text(play_of(task))
 
 
