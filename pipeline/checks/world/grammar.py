@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -49,8 +49,8 @@ LONGEST = 2_000  # characters of one text
 MOST_TOKENS = 300  # of one text: `1 + 1 + …` nests as deep as it is long
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<text>'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?)|(?P<arg>\$[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign><=|>=|!=|==|[-=<>+*/().,:\[\]]))"
+    r"\s*(?:(?P<text>'(?:[^'\\]|\\.)*')|(?P<template>\"(?:[^\"\\]|\\.)*\")|(?P<number>\d+(?:\.\d+)?)|(?P<arg>\$[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign><=|>=|!=|==|[-=<>+*/().,:\[\]{}]))"
 )
 
 
@@ -91,20 +91,31 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"; {', '.join(chosen)} can stand here" if chosen else ""
 
 
+def keys_of(kind: Kind) -> Iterator[Kind]:
+    """The types of the keys that a value of a type holds."""
+    if kind["type"] == "ref":
+        yield kind
+    for inner in (kind["of"],) if kind["type"] == "list" else kind.get("fields", {}).values():
+        yield from keys_of(inner)
+
+
 def fits(kind: Kind, other: Kind) -> bool:
     """Whether values of two types can be compared or set."""
     one, two = kind["type"], other["type"]
     if "null" in (one, two) or "any" in (one, two):
         return True
-    if one in NUMBERS and two in NUMBERS:
-        return True
-    if one == "ref" and two == "ref":
+    if one == two == "ref":
         return bool(kind["entity"] == other["entity"])
-    if {one, two} <= {"text", "choice", "ref"}:
-        return "ref" not in (one, two)
-    if one == "list" and two == "list":
+    if one == two == "list":
         return fits(kind["of"], other["of"])
-    return bool(one == two)
+    if one == two or {one, two} in ({"integer", "number"}, {"text", "choice"}):
+        return True
+    for value, target in ((kind, other), (other, kind)):
+        if target["type"] == "ref" and value["type"] in (
+            NUMBERS if target.get("whole") else ("text",)
+        ):
+            return True
+    return False
 
 
 # --- reading ---------------------------------------------------------------------------------
@@ -160,13 +171,23 @@ def clause(text: str, scope: NameScope) -> Tree:
     return tree
 
 
-def template(text: str, scope: NameScope) -> Tree:
+def entry(text: str, scope: NameScope) -> tuple[Tree, Kind]:
+    """What stands at a name of a response: a term, which may be `nullable`. Raises Mistake."""
+    reader = _TermReader(text, scope)
+    tree, kind = reader.nullable(*reader.source_or_term(scope))
+    reader.end()
+    return tree, kind
+
+
+def template(text: str, scope: NameScope, fresh: int = 0) -> Tree:
     """A text with {terms} in it as a tree. Raises Mistake."""
     parts: Tree = ["text"]
     for number, part in enumerate(re.split(r"\{([^{}]*)\}", text)):
         if number % 2:
             inner, _, form = part.partition("|")
-            tree, kind = term(inner, scope)
+            reader = _TermReader(inner, scope, fresh)
+            tree, kind = reader.source_or_term(scope)
+            reader.end()
             if form.strip() == "money" and kind["type"] in NUMBERS:
                 tree = ["money", tree]
             elif form:
@@ -194,7 +215,7 @@ def absent_in(tree: Any, scope: NameScope) -> list[str]:
 
 
 class _TermReader:
-    def __init__(self, text: str, scope: NameScope) -> None:
+    def __init__(self, text: str, scope: NameScope, fresh: int = 0) -> None:
         if len(text) > LONGEST:
             raise Mistake(f"A term may have {LONGEST:,} characters; this has {len(text):,}.")
         self.text = text
@@ -203,7 +224,7 @@ class _TermReader:
             raise Mistake(f"A term may have {MOST_TOKENS} words and signs: {text[:60]!r} has more.")
         self.next = 0
         self.depth = 0
-        self.fresh = len(scope.here)
+        self.fresh = max(fresh, len(scope.here))  # rows that were given a name of their own
 
     # --- tokens
 
@@ -370,7 +391,9 @@ class _TermReader:
             number = float(token.text) if "." in token.text else int(token.text)
             return ["value", number], INTEGER if isinstance(number, int) else NUMBER
         if token.form == "text":
-            return _constant(re.sub(r"\\(.)", r"\1", token.text[1:-1]))
+            return _constant(unquoted(token.text))
+        if token.form == "template":
+            return template(unquoted(token.text), scope, self.fresh), TEXT
         if token.text == "-" and token.form == "sign":
             self.deeper()
             tree, kind = self.factor(scope)
@@ -385,7 +408,9 @@ class _TermReader:
             self.need(")")
             return self.path(tree, kind, scope)
         if token.text == "[":
-            return self.constants(scope)
+            return self.constants(scope) if self.ahead("for") is None else self.values(scope)
+        if token.text == "{":
+            return self.path(*self.keyed(scope), scope)
         if token.form == "arg":
             name = token.text[1:]
             return self.path(["arg", name], self.argument(name, scope), scope)
@@ -409,6 +434,53 @@ class _TermReader:
                 self.need("]")
                 break
         return ["value", values], {**list_of(kind), "constants": values}
+
+    def values(self, scope: NameScope) -> tuple[Tree, Kind]:
+        """A value of each row: `[name for products where kind = 'mug' by price limit 5]`."""
+
+        tree, kind = self.comprehension(scope, "]", self.shown_value)
+        return tree, list_of(kind)
+
+    def keyed(self, scope: NameScope) -> tuple[Tree, Kind]:
+        """An object with a field for each row: `{code: rate for rates where base = $base}`."""
+
+        def read(within: NameScope) -> tuple[Tree, Kind]:
+            key, kind = self.disjunction(within)
+            if kind["type"] in ("row", "list", "object", "boolean"):
+                self.fail(f"The key of a field is a text or a number, and here is {said(kind)}")
+            self.need(":")
+            value, of = self.shown_value(within)
+            return ["view", [["key", key], ["value", value]]], of
+
+        tree, kind = self.comprehension(scope, "}", read)
+        return ["keyed", tree], {"type": "object", "fields": {}, "of": kind}
+
+    def comprehension(
+        self,
+        scope: NameScope,
+        closing: str,
+        read: Callable[[NameScope], tuple[Tree, Kind]],
+    ) -> tuple[Tree, Kind]:
+        """What is read before `for`, of each row of the search behind it."""
+        self.deeper()
+        start, middle = self.next, self.ahead("for")
+        if middle is None:
+            self.fail("`for` and a search are missing")
+        assert middle is not None
+        self.next = middle + 1
+        source, item, alias = self.source(scope)
+        within = self.inside(item, alias, scope)
+        test = self.clause(within) if self.found("where") else None
+        order = self.order(within)
+        limit = self.sum(scope)[0] if self.found("limit") else None
+        self.need(closing)
+        after, self.next = self.next, start
+        tree, kind = read(within)
+        if self.next != middle:
+            self.fail("An operator is missing")
+        self.next = after
+        self.depth -= 1
+        return ["list", source, alias, test, order, limit, tree], kind
 
     def argument(self, name: str, scope: NameScope) -> Kind:
         if name not in scope.args:
@@ -593,14 +665,13 @@ class _TermReader:
         kinds: dict[str, Kind] = {}
         while not self.found("]"):
             start = self.next
-            tree, kind = self.source_or_term(scope)
+            tree, kind = self.shown_value(scope)
             name = "_".join(t.text for t in self.tokens[start : self.next] if t.form == "name")
             if self.found("as"):
                 name = self.take().text
             elif self.next - start > 5 or not name:
                 self.fail("What is not a plain field needs a name: `count(…) as waiting`")
-            if kind["type"] == "row":
-                self.fail("A row needs the fields that are shown, as in `customer[name, city]`")
+            tree, kind = self.nullable(tree, kind)
             if name in kinds:
                 self.fail(f"`{name}` is shown twice")
             fields.append([name, tree])
@@ -610,6 +681,19 @@ class _TermReader:
                 break
         self.depth -= 1
         return ["view", fields], {"type": "object", "fields": kinds}
+
+    def shown_value(self, scope: NameScope) -> tuple[Tree, Kind]:
+        """A term whose value can stand in a response."""
+        tree, kind = self.source_or_term(scope)
+        if "row" in (kind["type"], kind.get("of", ANY)["type"]):
+            self.fail("A row needs the fields that are shown, as in `customer[name, city]`")
+        return tree, kind
+
+    def nullable(self, tree: Tree, kind: Kind) -> tuple[Tree, Kind]:
+        """What is shown as null where there is nothing, if `nullable` stands behind it."""
+        if self.found("nullable"):
+            return ["nullable", tree], kind | {"nullable": True}
+        return tree, kind
 
     # --- functions
 
@@ -627,9 +711,9 @@ class _TermReader:
         open_brackets = 0
         for at in range(self.next, len(self.tokens)):
             text = self.tokens[at].text
-            if text in ("(", "["):
+            if text in ("(", "[", "{"):
                 open_brackets += 1
-            elif text in (")", "]"):
+            elif text in (")", "]", "}"):
                 open_brackets -= 1
                 if open_brackets < 0:
                     return None
@@ -648,6 +732,11 @@ def _tokens(text: str) -> Iterable[Token]:
         said = "=" if match[form] == "==" else match[form]  # as in most languages
         yield Token(form, said, match.start(form))
         at = match.end()
+
+
+def unquoted(text: str) -> str:
+    """What stands between quotes."""
+    return re.sub(r"\\(.)", r"\1", text[1:-1])
 
 
 def _constant(text: str) -> tuple[Tree, Kind]:
@@ -669,10 +758,16 @@ def check_choice(tree: Tree, against: Kind) -> None:
 
 
 def as_key(tree: Tree, kind: Kind, other: Kind, scope: NameScope) -> tuple[Tree, Kind]:
-    """A row that is compared with a key stands for its own."""
+    """What a term stands for beside another: a row beside a key for its own, and a constant that
+    reads like a day or a time beside a text for the text that it is."""
     if kind["type"] == "row" and other["type"] in ("ref", "row"):
         entity = kind["entity"]
         return ["field", tree, scope.keys[entity]], {"type": "ref", "entity": entity}
+    if tree[0] == "value" and other["type"] in ("text", "choice"):
+        if kind["type"] in MOMENTS:
+            return tree, TEXT
+        if kind["type"] == "list" and kind["of"]["type"] in MOMENTS:
+            return tree, list_of(TEXT)
     return tree, kind
 
 
@@ -694,6 +789,8 @@ def _step_into(kind: Kind, name: str, scope: NameScope) -> tuple[str, str, Kind]
     own = scope.keys.get(kind.get("entity", "")) == f"{name}_id"
     if key and key["type"] == "ref" and not own:
         return "hop", f"{name}_id", row_of(key["entity"])
+    if kind["type"] == "object" and "of" in kind:  # its fields are those that rows give
+        return "field", name, kind["of"]
     return None
 
 
@@ -774,6 +871,28 @@ def _read_round(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
     return ["round", parts[0][0], places[1]], NUMBER if places[1] else INTEGER
 
 
+def _read_zip(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
+    """Lists side by side: `zip($product_ids as product_id, $quantities as quantity)`."""
+    columns: list[list[Any]] = []
+    kinds: dict[str, Kind] = {}
+    while not reader.found(")"):
+        tree, kind = reader.disjunction(scope)
+        if kind["type"] not in ("list", "any") or kind.get("of", ANY)["type"] == "row":
+            reader.fail(f"`zip` takes lists of values, and here is {said(kind)}")
+        reader.need("as")
+        name = reader.take().text
+        if name in kinds:
+            reader.fail(f"`{name}` names two lists")
+        columns.append([name, tree])
+        kinds[name] = kind.get("of", ANY)
+        if not reader.found(","):
+            reader.need(")")
+            break
+    if len(columns) < 2:
+        reader.fail("`zip` takes two lists or more, each with its name: `$ids as id`")
+    return ["zip", ["view", columns]], list_of({"type": "object", "fields": kinds})
+
+
 def _read_count(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
     source, item, alias = reader.source(scope)
     test = reader.clause(reader.inside(item, alias, scope)) if reader.found("where") else None
@@ -835,6 +954,8 @@ _FUNCTIONS: dict[str, _Function] = {
     "minutes": _plain("minutes", [_MOMENT, _MOMENT], NUMBER),
     "date": _plain("date", [("datetime",)], DATE),
     "time": _plain("time", [("datetime",)], TIME),
+    "calculate": _plain("calculate", [("text",)], NUMBER),
+    "zip": _read_zip,
     "at": _plain("at", [("date",), ("time",)], DATETIME),
     "hour": _plain("hour", [("datetime", "time")], INTEGER),
     "weekday": _plain(

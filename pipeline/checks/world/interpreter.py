@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import reduce
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from typing import Any, cast
 
 Json = Any
@@ -180,6 +180,9 @@ class Machine:
                 self.entities[target].pointed_at.append((entity.name, field))
         if self.actor:
             self._find_owners(self.entities[self.actor])
+        for spec in world["operations"].values():
+            for _, entity, _, fields, _ in nodes_of(spec["steps"], "create"):
+                self.entities[entity].named |= self.entities[entity].key in fields
 
     def apply(
         self, state: State, name: str, arguments: Json, now: str
@@ -278,10 +281,12 @@ class Machine:
 
 def difference(machine: Machine, before: State, after: State) -> list[list[Any]]:
     """What changed, in an order of its own: `[entity, key, field, value]` of rows that were there,
-    `[entity, "new", row]`, `[entity, key, "deleted"]`. New keys that rows refer to read "new"."""
+    `[entity, "new", row]`, `[entity, key, "deleted"]`. New keys that rows refer to read "new",
+    unless whoever calls may choose them."""
     fresh = {
         key
-        for name in machine.entities
+        for name, entity in machine.entities.items()
+        if not entity.named
         for key in after["tables"][name].keys() - before["tables"][name].keys()
     }
 
@@ -304,7 +309,9 @@ def difference(machine: Machine, before: State, after: State) -> list[list[Any]]
                     if value != old[key][field]
                 )
             else:
-                values = {f: comparable(name, f, v) for f, v in row.items() if f != entity.key}
+                values = {f: comparable(name, f, v) for f, v in row.items()}
+                if not entity.named:
+                    del values[entity.key]
                 changes.append([name, "new", values])
         changes += ([name, key, "deleted"] for key in old if key not in new)
     return sorted(changes, key=str)
@@ -318,6 +325,7 @@ class _Entity:
         self.key: str = spec["key"]
         self.prefix: str = spec["prefix"]
         self.whole: bool = spec.get("whole", False)  # whether keys are numbers
+        self.named = False  # whether an operation sets the keys of new rows
         self.fields: dict[str, Json] = spec["fields"]
         self.rules: list[tuple[str, Term]] = [
             (text, as_term(tree)) for text, tree in spec.get("rules", ())
@@ -367,6 +375,9 @@ class _Operation:
         self.changes = writes(spec["steps"])
         self._steps = [_step(step, machine) for step in spec["steps"]]
         self._returns = as_term(spec["returns"]) if spec.get("returns") is not None else None
+        self._unknown = {
+            arg: (code, as_term(text)) for arg, (code, text) in spec.get("unknown", {}).items()
+        }
 
     def arguments(self, given: Json) -> Row:
         """The arguments, moments in one form. Raises CallRefused for the first misfit."""
@@ -400,27 +411,33 @@ class _Operation:
     def bind(self, frame: Frame) -> None:
         """Find the rows that arguments name. Raises CallRefused for one that is not there."""
         for name, kind in self.args.items():
-            if name in frame.args:
-                self._bind(frame, kind, frame.args[name], kind.get("as"))
+            for ref, key in _keys(kind, frame.args.get(name)):
+                entity = ref["entity"]
+                row = frame.tables[entity].get(key)
+                if row is None or not (ref.get("other") or self._machine.owned(frame, entity, row)):
+                    if name in self._unknown:
+                        code, text = self._unknown[name]
+                        raise CallRefused(code, text(frame))
+                    noun = ref["noun"]
+                    raise CallRefused(
+                        f"unknown_{noun}", f"There is no {noun.replace('_', ' ')} {key}."
+                    )
+                if kind.get("as"):
+                    frame.vars[kind["as"]] = row
 
-    def _bind(self, frame: Frame, kind: Json, value: Json, alias: str | None) -> None:
-        if kind["type"] == "ref":
-            entity = kind["entity"]
-            row = frame.tables[entity].get(value)
-            if row is None or not (kind.get("other") or self._machine.owned(frame, entity, row)):
-                noun = kind["noun"]
-                raise CallRefused(
-                    f"unknown_{noun}", f"There is no {noun.replace('_', ' ')} {value}."
-                )
-            if alias:
-                frame.vars[alias] = row
-        elif kind["type"] == "list":
-            for item in value:
-                self._bind(frame, kind["of"], item, None)
-        elif kind["type"] == "object":
-            for name, field in kind["fields"].items():
-                if value.get(name) is not None:
-                    self._bind(frame, field, value[name], None)
+
+def _keys(kind: Json, value: Json) -> Iterator[tuple[Json, Json]]:
+    """The keys in an argument, each with its type."""
+    if value is None:
+        return
+    if kind["type"] == "ref":
+        yield kind, value
+    elif kind["type"] == "list":
+        for item in value:
+            yield from _keys(kind["of"], item)
+    elif kind["type"] == "object":
+        for name, field in kind["fields"].items():
+            yield from _keys(field, value.get(name))
 
 
 def nodes(tree: Json) -> Iterator[Any]:
@@ -446,9 +463,14 @@ def nodes(tree: Json) -> Iterator[Any]:
                 yield from nodes(part)
 
 
+def nodes_of(tree: Json, *forms: str) -> Iterator[Any]:
+    """Those of some forms."""
+    return (node for node in nodes(tree) if node[0] in forms)
+
+
 def writes(steps: Json) -> bool:
     """Whether an operation's steps can change a state."""
-    return any(node[0] in ("create", "update", "delete") for node in nodes(steps))
+    return any(nodes_of(steps, "create", "update", "delete"))
 
 
 def misfit(kind: Json, value: Json) -> str | None:
@@ -457,7 +479,7 @@ def misfit(kind: Json, value: Json) -> str | None:
     if form in ("text", "ref"):
         if not isinstance(value, str) or len(value) > TEXT:
             return "must be a text"
-        return None if value.strip() else "must not be empty"
+        return None if value.strip() or kind.get("empty") else "must not be empty"
     if form == "boolean":
         return None if isinstance(value, bool) else "must be true or false"
     if form in ("integer", "number"):
@@ -577,6 +599,59 @@ _PLUS = _calculate(Context.add)
 _MINUS = _calculate(Context.subtract)
 _TIMES = _calculate(Context.multiply)
 _OVER = _calculate(Context.divide)
+
+
+_RANKS = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3}
+_SIGNS = {
+    "+": EXACT.add,
+    "-": EXACT.subtract,
+    "*": EXACT.multiply,
+    "/": EXACT.divide,
+    "negative": EXACT.subtract,
+}
+_SUM = re.compile(r"\s*(?:(\d{1,13}(?:\.\d{1,12})?)|([-+*/()]))\s*")
+
+
+def calculated(text: Json) -> Json:
+    """What a sum comes to that is written with digits, + - * / and brackets: `2 * (3 + 0.5)`. Null
+    if it cannot be read, or not be computed. Two stacks, so that it is read in one pass however
+    deep the brackets are."""
+    values: list[Decimal] = []
+    waiting: list[str] = []  # signs and brackets whose right side is still to come
+
+    def settle(least: int) -> None:
+        """Carry out the signs that bind as firmly as this."""
+        while waiting and waiting[-1] != "(" and _RANKS[waiting[-1]] >= least:
+            sign, right = waiting.pop(), values.pop()
+            values.append(_SIGNS[sign](values.pop() if sign != "negative" else Decimal(0), right))
+
+    if not isinstance(text, str):
+        return None
+    at, complete = 0, False  # `complete`: a value stands before this place
+    while match := _SUM.match(text, at):
+        at, (number, sign) = match.end(), match.groups()
+        if complete == bool(number or sign == "("):  # `2 3`, `2 (`, `* 2`, `()`
+            if complete or sign != "-":
+                return None
+            waiting.append("negative")
+        elif number:
+            values.append(Decimal(number))
+            complete = True
+        elif sign == "(":
+            waiting.append(sign)
+        elif sign == ")":
+            settle(0)
+            if not waiting:
+                return None
+            waiting.pop()
+        else:
+            settle(_RANKS[sign])
+            waiting.append(sign)
+            complete = False
+    if not complete or at < len(text):
+        return None
+    settle(0)
+    return None if waiting else _number(values[0])
 
 
 def rounded(value: Json, places: int) -> Json:
@@ -953,12 +1028,39 @@ def _first(
 
 
 def _view(fields: Sequence[tuple[str, Tree]]) -> Term:
-    """An object; a field that has no value is left out."""
-    terms = [(name, as_term(tree)) for name, tree in fields]
+    """An object; a field that has no value is left out, unless it may be null."""
+    terms = [(name, as_term(tree), tree[0] == "nullable") for name, tree in fields]
 
     def result(frame: Frame) -> Row:
-        values = ((name, _weighed(frame, term(frame))) for name, term in terms)
-        return {name: value for name, value in values if value is not None}
+        values = ((name, _weighed(frame, term(frame)), kept) for name, term, kept in terms)
+        return {name: value for name, value, kept in values if kept or value is not None}
+
+    return result
+
+
+def _keyed(pairs: Tree) -> Term:
+    """An object of the pairs `key` and `value` that a search gives; one without either is left
+    out."""
+    items = as_term(pairs)
+
+    def result(frame: Frame) -> Row:
+        whole = (item for item in items(frame) if len(item) == 2)
+        return {shown(item["key"]): item["value"] for item in whole}
+
+    return result
+
+
+def _zip(columns: Tree) -> Term:
+    """Lists side by side: an object for the items at each place; null is what a shorter list
+    lacks."""
+    terms = [(name, as_term(tree)) for name, tree in columns[1]]
+    names = [name for name, _ in terms]
+
+    def result(frame: Frame) -> list[Row]:
+        values = [term(frame) for _, term in terms]
+        lists = [value if isinstance(value, (list, tuple)) else () for value in values]
+        items = [dict(zip(names, each, strict=True)) for each in zip_longest(*lists)]
+        return cast(list[Row], _weighed(frame, items))
 
     return result
 
@@ -1000,6 +1102,7 @@ FORMS: dict[str, Callable[..., Term]] = {
     "at": _of_two(_at),
     "weekday": _of_one(lambda value: (m := _moment(value)) and WEEKDAYS[m.weekday()]),
     "hour": _of_one(lambda value: (m := _moment(value)) and m.hour),
+    "calculate": _of_one(calculated),
     "round": lambda of, places: _of_one(lambda value: rounded(value, places))(of),
     "money": _of_one(money),
     "size": _of_one(lambda value: len(value) if isinstance(value, (str, list, tuple)) else 0),
@@ -1008,6 +1111,9 @@ FORMS: dict[str, Callable[..., Term]] = {
     "if": _if,
     "text": _text,
     "view": _view,
+    "nullable": as_term,
+    "keyed": _keyed,
+    "zip": _zip,
     "shown": _shown,
     "list": _list,
     "first": _first,
@@ -1107,12 +1213,18 @@ def _create(
     values = _sets(fields, names)
 
     def run(frame: Frame) -> None:
-        kind = machine.entities[entity]
-        number = frame.next[entity]
-        while (key := kind.keyed(number)) in frame.tables[entity]:
-            number += 1
-        frame.next[entity] = number + 1
-        row: Row = {kind.key: key, **dict.fromkeys(kind.fields), **values(frame)}
+        kind, given = machine.entities[entity], values(frame)
+        key = given.get(kind.key)
+        if key is None:
+            number = frame.next[entity]
+            while (key := kind.keyed(number)) in frame.tables[entity]:
+                number += 1
+            frame.next[entity] = number + 1
+        elif wrong := misfit({"type": "ref", "whole": kind.whole}, key):
+            raise CallRefused(BROKEN, f"The key of a new row of {entity} {wrong}.")
+        elif key in frame.tables[entity]:
+            raise CallRefused(BROKEN, f"There is a row of {entity} with the key {key} already.")
+        row: Row = {kind.key: key, **dict.fromkeys(kind.fields), **given, kind.key: key}
         frame.put(entity, key, row)
         frame.vars["this"] = row
         for field, term in kind.derived.items():

@@ -27,9 +27,10 @@ MOST = {"entities": 40, "operations": 120, "steps": 24, "fields": 40, "rows": 20
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_QUOTED = r"'(?:[^'\\]|\\.)*'"
 _FIELD = re.compile(
     r"(?P<type>->\s*[a-z_]+|list of .+?|like [a-z_.]+|[a-z]+)"
-    r"(?:\((?P<inside>[^()]*)\))?"
+    rf"(?:\((?P<inside>(?:{_QUOTED}|[^()'])*|[^()]*)\))?"
     r"(?P<flags>(?:\s+(?:label|secret|free|known|unique|optional|other|empty))*)"
     r"(?:\s+=\s+(?P<derived>.+?))?(?:\s+--\s+(?P<about>.+))?"
 )
@@ -51,8 +52,8 @@ _KEYS = {
     "world": {"world", "category", "tool", "about", "currency", "actor", "entities", "operations"}
     | {"policies", "promises"},
     "entity": {"key", "noun", "called", "rows", "fields", "data", "rules", "likely", "rising"},
-    "operation": {"about", "args", "steps", "returns"},
-    "policy": {"says", "calls", "must", "first", "same", "consent", "words"},
+    "operation": {"about", "args", "unknown", "steps", "returns"},
+    "policy": {"says", "calls", "must", "first", "same", "one", "once", "consent", "words"},
     "promise": {"effects", "only_if", "after", "shows"},
 }
 _STEPS = ("require", "find", "let", "create", "update", "delete", "each")
@@ -263,7 +264,8 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
         own = next(iter(reader.entities[entity].values()))  # that of its key
         return {**own, "noun": reader.nouns[entity]}
     if form.startswith("list of "):
-        return grammar.list_of(kind_of(reader, form[8:], place, ranges))
+        item = form[8:] if inside is None else f"{form[8:]}({inside})"
+        return grammar.list_of(kind_of(reader, item, place, ranges))
     if form.startswith("like "):
         entity, _, other = form[5:].partition(".")
         known = reader.entities.get(entity, {})
@@ -283,7 +285,7 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
     if form == "choice":
         _choices(reader, kind, inside or "", place)
     elif form == "text" and inside:
-        kind["examples"] = [text.strip() for text in inside.split(";") if text.strip()]
+        kind["examples"] = [text for text, _ in _pieces(inside, ";") if text]
     elif form == "code":
         kind |= {"role": "code", "pattern": inside or "9999"}
     elif inside is not None:
@@ -291,16 +293,27 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
     return kind
 
 
+def _pieces(text: str, signs: str) -> Iterator[tuple[str, str]]:
+    """What signs part, each with the sign behind it. One that has such a sign stands in quotes."""
+    for piece, sign in re.findall(rf"\s*({_QUOTED}|[^{signs}]*)\s*([{signs}]|$)", text):
+        quoted = re.fullmatch(_QUOTED, piece)
+        yield grammar.unquoted(piece) if quoted else piece.strip(), sign
+
+
 def _choices(reader: _World, kind: Kind, inside: str, place: Place) -> None:
     """`a, b, c`, or with the ways that a value may go: `a > b > c; a > d`."""
     moves: dict[str, list[str]] = {}
     choices: list[str] = []
-    for chain in inside.split(";"):
-        steps = [step.strip() for step in re.split(r"[>,]", chain) if step.strip()]
-        choices += [step for step in steps if step not in choices]
-        if ">" in chain:
-            for one, two in pairwise(steps):
+    steps: list[str] = []  # since the last `;`
+    ways = False  # whether one of them leads to the next
+    for step, sign in _pieces(inside, ",;>"):
+        steps += [step] if step else []
+        ways = ways or sign == ">"
+        if sign in (";", ""):
+            choices += [step for step in steps if step not in choices]
+            for one, two in pairwise(steps) if ways else ():
                 moves.setdefault(one, []).append(two)
+            steps, ways = [], False
     if not choices:
         reader.fault(place, "A choice needs values: `choice(open, closed)`.")
     kind["choices"] = choices
@@ -372,14 +385,13 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
 
 
 def _fitting(text: str, scope: NameScope, kind: Kind) -> Tree:
-    tree, found = (
-        (grammar.template(text[1:-1], scope), grammar.TEXT)
-        if text.startswith('"')
-        else grammar.term(text, scope)
-    )
+    tree, found = grammar.term(text, scope)
     tree, found = grammar.as_key(tree, found, kind, scope)
     if not grammar.fits(kind, found):
-        raise Mistake(f"{text!r} is {grammar.said(found)}, and {grammar.said(kind)} is needed.")
+        days = kind["type"] in ("date", "datetime") and found["type"] in grammar.NUMBERS
+        hint = f": write `today + {text} days`" if days else ""
+        need = f"{grammar.said(kind)} is needed{hint}"
+        raise Mistake(f"{text!r} is {grammar.said(found)}, and {need}.")
     grammar.check_choice(tree, kind)
     return tree
 
@@ -402,7 +414,7 @@ def _row_range(reader: _World, name: str, raw: Any, place: Place) -> list[Any] |
 
 
 EMPTY = ("null", "~", "", "nothing")
-"""How a written row says that an optional field has no value."""
+"""How a written row says that an optional field has no value; `""` is a value of `text empty`."""
 
 
 def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, Any]]:
@@ -420,7 +432,7 @@ def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, A
             if kind is None:
                 hints = grammar.near(str(field_name), reader.entities[name])
                 reader.fault(where, f"{name} has no field `{str(field_name)[:60]}`{hints}.")
-            elif text in EMPTY and kind["type"] != "choice":
+            elif text in EMPTY and kind["type"] != "choice" and (text or not kind.get("empty")):
                 values[field_name] = None
                 if not kind.get("optional"):
                     hint = "write a value, or leave the field out to have one drawn"
@@ -466,7 +478,10 @@ def constant(kind: Kind, raw: Any) -> Any:
         PATTERNS[form].fullmatch(text) or re.fullmatch(r"[+-]\d{1,4}(T\d\d:\d\d)?", text)
     ):
         return text
-    raise Mistake(f"{text[:60]!r} is not {grammar.said(kind)}.")
+    hint = ""
+    if form in ("date", "datetime"):
+        hint = "; write 2026-03-14" + "T09:30" * (form == "datetime") + ", or days from today: `+3`"
+    raise Mistake(f"{text[:60]!r} is not {grammar.said(kind)}{hint}.")
 
 
 # --- operations ------------------------------------------------------------------------------
@@ -486,8 +501,17 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
                 named = f"`{kind['as']}` is the name of two rows, or a word of the language"
                 reader.fault((*place, "args", arg), f"{named}: rename `{arg}`.")
             scope = scope.bound(kind["as"], {**grammar.row_of(kind["entity"]), "arg": arg})
-    scope = replace(scope, args=args)
     errors: Errors = {}
+    unknown = {}
+    plain = replace(reader.scope(), args=args)  # while rows are looked for, none has a name
+    for arg, text in reader.mapping(spec.get("unknown", {}), (*place, "unknown")).items():
+        where = (*place, "unknown", arg)
+        if arg not in args or not any(grammar.keys_of(args[arg])):
+            named = [each for each, kind in args.items() if any(grammar.keys_of(kind))]
+            reader.fault(where, f"`{str(arg)[:60]}` names no row{grammar.near(str(arg), named)}.")
+            continue
+        unknown[arg] = reader.told(where, _refusal, str(text), plain, errors)
+    scope = replace(scope, args=args)
     raw_steps = reader.listing(spec.get("steps"), (*place, "steps"))
     if len(raw_steps) > MOST["steps"]:
         reader.fault((*place, "steps"), f"An operation has at most {MOST['steps']} steps.")
@@ -502,6 +526,7 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
     operation = {
         "about": reader.text(spec.get("about"), (*place, "about")),
         "args": args,
+        **({"unknown": unknown} if unknown else {}),
         "steps": steps,
         "returns": returns,
         "shape": shape,
@@ -531,7 +556,9 @@ def _steps(
         step = _Step(reader, spec, scope, where, errors)
         trees = reader.told(where, getattr(step, f"read_{acts[0]}"))
         if trees is None:  # what it would have named raises no mistakes of its own
-            scope = scope.bound(str(spec.get("as", "")), grammar.ANY)
+            lets = spec["let"] if acts == ["let"] and isinstance(spec["let"], dict) else {}
+            for name in (*lets, *([spec["as"]] if "as" in spec else [])):
+                scope = scope.bound(str(name), grammar.ANY)
             continue
         if "when" in spec:
             asking = replace(scope, skips=False)
@@ -542,19 +569,32 @@ def _steps(
     return steps, scope
 
 
-def _response(reader: _World, raw: Any, scope: NameScope, place: Place) -> tuple[Tree, Kind]:
+def _response(
+    reader: _World, raw: Any, scope: NameScope, place: Place, inner: bool = False
+) -> tuple[Tree, Kind]:
     """What is returned: a term, or an object of terms."""
     if not isinstance(raw, dict):
-        return reader.told(place, grammar.term, str(raw), scope) or (
-            ["value", None],
-            grammar.NOTHING,
-        )
-    parts = {name: _response(reader, raw[name], scope, (*place, name)) for name in raw}
+        act = grammar.entry if inner else grammar.term
+        return reader.told(place, act, str(raw), scope) or (["value", None], grammar.NOTHING)
+    parts = {name: _response(reader, raw[name], scope, (*place, name), True) for name in raw}
     fields = {name: shape for name, (_, shape) in parts.items()}
     return ["view", [[n, tree] for n, (tree, _) in parts.items()]], {
         "type": "object",
         "fields": fields,
     }
+
+
+def _refusal(said: str, scope: NameScope, errors: Errors, fix: Any = None) -> tuple[str, Tree]:
+    """The code and the text of an error: `twice: It was renewed twice.`"""
+    code, _, text = said.partition(":")
+    code, text = code.strip(), text.strip()
+    if not _NAME.fullmatch(code) or not text:
+        raise Mistake('`else` needs a code and a text: `else: "too_late: It was sent on {sent}."`')
+    if code in (INVALID, BROKEN, TOO_LARGE):
+        raise Mistake(f"`{code}` is what any call may end in: give the error another code.")
+    tree = grammar.template(text, scope)
+    errors.setdefault(code, {"text": text} | ({"fix": str(fix)} if fix else {}))
+    return code, tree
 
 
 @dataclass
@@ -568,19 +608,9 @@ class _Step:
     errors: Errors
 
     def refusal(self) -> tuple[str, Tree]:
-        """The code and text after `else`: `twice: It was renewed twice.`"""
-        code, _, text = str(self.spec.get("else", "")).partition(":")
-        code, text = code.strip(), text.strip()
-        if not _NAME.fullmatch(code) or not text:
-            raise Mistake(
-                '`else` needs a code and a text: `else: "too_late: It was sent on {sent}."`'
-            )
-        if code in (INVALID, BROKEN, TOO_LARGE):
-            raise Mistake(f"`{code}` is what any call may end in: give the error another code.")
-        fix = {"fix": str(self.spec["fix"])} if self.spec.get("fix") else {}
-        tree = grammar.template(text, self.scope)
-        self.errors.setdefault(code, {"text": text} | fix)
-        return code, tree
+        """The code and text after `else`."""
+        said, fix = str(self.spec.get("else", "")), self.spec.get("fix")
+        return _refusal(said, self.scope, self.errors, fix)
 
     def target(self, act: str) -> tuple[Tree, str]:
         """The row that an act changes, and its entity."""
@@ -591,15 +621,16 @@ class _Step:
             raise Mistake(f"`{act}` needs a row, and {self.spec[act]!r} is {grammar.said(kind)}.")
         return tree, kind["entity"]
 
-    def sets(self, entity: str, scope: NameScope) -> list[Any]:
-        """New values of fields, and the arguments without which one is not set."""
+    def sets(self, entity: str, scope: NameScope, new: bool = False) -> list[Any]:
+        """New values of fields, of a new row of its key too, and the arguments without which one is
+        not set."""
         fields: dict[str, Tree] = {}
         names: dict[str, list[str]] = {}
         columns = self.world.entities[entity]
         for name, text in self.world.mapping(
             self.spec.get("set", {}), (*self.place, "set")
         ).items():
-            if name not in columns or name == self.world.keys[entity]:
+            if name not in columns or (name == self.world.keys[entity] and not new):
                 hints = grammar.near(str(name), columns)
                 raise Mistake(f"{entity} has no field `{name}` to set{hints}.")
             fields[name] = _fitting(str(text), scope, columns[name])
@@ -641,7 +672,7 @@ class _Step:
         if entity not in self.world.entities:
             hints = grammar.near(entity, self.world.entities)
             raise Mistake(f"`{entity[:60]}` is not an entity{hints}.")
-        fields, names = self.sets(entity, self.scope)
+        fields, names = self.sets(entity, self.scope, new=True)
         for name, kind in self.world.entities[entity].items():
             needed = not kind.get("optional") and "derived" not in kind and name not in fields
             if needed and name != self.world.keys[entity]:
@@ -703,22 +734,32 @@ def _policies(reader: _World, scopes: Mapping[str, NameScope]) -> list[dict[str,
                 hints = grammar.near(name, scopes)
                 reader.fault(place, f"`{name[:60]}` is not an operation{hints}.")
         policy["calls"] = calls
+        known = [name for name in calls if name in scopes]
         if "must" in spec:
             policy["must"] = {
-                name: _clauses(reader, spec["must"], scopes[name], (*place, "must"))
-                for name in calls
-                if name in scopes
+                n: _clauses(reader, spec["must"], scopes[n], (*place, "must")) for n in known
             }
+        for key in ("one", "once"):
+            if key in spec:
+                terms = {n: _compared(reader, spec[key], scopes[n], (*place, key)) for n in known}
+                policy[key] = terms
         if firsts:
             policy |= {"first": firsts, "same": same}
         for key in ("consent", "words"):
             if spec.get(key) == "true":
                 policy[key] = True
         if set(policy) <= {"says", "calls"}:
-            ways = "must, first, consent or words"
+            ways = "must, first, one, once, consent or words"
             reader.fault(place, f"A policy needs what holds it: {ways}.")
         policies.append(policy)
     return policies
+
+
+def _compared(reader: _World, raw: Any, scope: NameScope, place: Place) -> Tree:
+    """A term whose values of several calls are compared; of a row its key."""
+    nothing = (["value", None], grammar.NOTHING)
+    tree, kind = reader.told(place, grammar.term, str(raw), scope) or nothing
+    return grammar.as_key(tree, kind, kind, scope)[0]
 
 
 def _promises(reader: _World, scopes: Mapping[str, NameScope]) -> dict[str, Any]:
