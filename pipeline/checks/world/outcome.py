@@ -43,6 +43,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     State,
     as_term,
     state_of,
+    values_of,
 )
 from toolloom.pipeline.checks.world.interpreter import difference as difference
 from toolloom.schemas import Dialogue, Observation, Reason, Setting, Told, canonical, digest
@@ -156,7 +157,7 @@ def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[
     known |= {setting.start["me"]} if setting else set()
     for name, value in call.arguments.items():
         schema = named(name, call.api.properties.get(name))
-        for kind, leaf in _leaves_of(operation.args.get(name, {}), value):
+        for kind, leaf in values_of(operation.args.get(name, {}), value):
             form = kind.get("type")
             if form == "ref":
                 held = leaf in known or any(exact(str(leaf), text) for text in texts)
@@ -166,18 +167,6 @@ def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[
                 held = True
             if not held:
                 yield name, leaf
-
-
-def _leaves_of(kind: Json, value: Json) -> Iterator[tuple[Json, Json]]:
-    """The values inside an argument, each with its kind."""
-    if kind.get("type") == "list" and isinstance(value, list):
-        for item in value:
-            yield from _leaves_of(kind["of"], item)
-    elif kind.get("type") == "object" and isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _leaves_of(kind["fields"].get(name, {}), inner)
-    elif value is not None:
-        yield kind, value
 
 
 def _operation(call: CallMade) -> str:

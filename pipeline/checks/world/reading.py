@@ -8,7 +8,7 @@ all of them at once. docs/worlds.md is the page for those who write worlds.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -29,25 +29,16 @@ _TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _QUOTED = r"'(?:[^'\\]|\\.)*'"
 _FIELD = re.compile(
-    r"(?P<type>->\s*[a-z_]+|list of .+?|like [a-z_.]+|[a-z]+)"
-    rf"(?:\((?P<inside>(?:{_QUOTED}|[^()'])*|[^()]*)\))?"
+    r"(?P<type>->\s*[a-z_]+|list of [^(]+?|like [a-z_.]+|[a-z]+)"
+    rf"(?:\((?P<inside>(?:{_QUOTED}|[^()'])*+|[^()]*)\))?"
     r"(?P<flags>(?:\s+(?:label|secret|free|known|unique|optional|other|empty))*)"
     r"(?:\s+=\s+(?P<derived>.+?))?(?:\s+--\s+(?P<about>.+))?"
 )
 _RANGE = re.compile(r"(?P<low>-?[\d.:]+?)\s*\.\.\s*(?P<high>-?[\d.:]+)(?:\s+by\s+(?P<by>[\d.]+))?")
 _TYPES = {
-    "text": "text",
-    "person": "text",
-    "code": "text",
-    "integer": "integer",
-    "number": "number",
-    "money": "number",
-    "boolean": "boolean",
-    "date": "date",
-    "time": "time",
-    "datetime": "datetime",
-    "choice": "choice",
-}
+    name: name for name in ("text", *grammar.NUMBERS, "boolean", *grammar.MOMENTS, "choice")
+} | {"person": "text", "code": "text", "money": "number"}
+_STEPS = ("require", "find", "let", "create", "update", "delete", "each")
 _KEYS = {
     "world": {"world", "category", "tool", "about", "currency", "actor", "entities", "operations"}
     | {"policies", "promises"},
@@ -55,9 +46,8 @@ _KEYS = {
     "operation": {"about", "args", "unknown", "steps", "returns"},
     "policy": {"says", "calls", "must", "first", "same", "one", "once", "consent", "words"},
     "promise": {"effects", "only_if", "after", "shows"},
+    "step": {"when", "else", "fix", "as", "set", "do", *_STEPS},
 }
-_STEPS = ("require", "find", "let", "create", "update", "delete", "each")
-_STEP_KEYS = {"when", "else", "fix", "as", "set", "do", *_STEPS}
 
 
 @dataclass
@@ -83,15 +73,21 @@ class _World:
             self.fault(place, str(mistake))
             return None
 
+    def known(self, name: str, names: Iterable[str], place: Place, what: str) -> bool:
+        """Whether a name is one of those that can stand at a place; another is a fault."""
+        every = list(names)
+        if name not in every:
+            self.fault(place, f"`{name[:60]}` is {what}{grammar.near(name, every)}.")
+        return name in every
+
     def mapping(self, value: Any, place: Place, kind: str = "") -> dict[str, Any]:
         """A mapping with known keys; anything else is a fault."""
         if not isinstance(value, dict):
             self.fault(place, "A mapping (`name: …`) is needed here.")
             return {}
-        for key in value:
-            if kind and key not in _KEYS[kind]:
-                hints = grammar.near(str(key), _KEYS[kind])
-                self.fault((*place, key), f"`{str(key)[:60]}` is unknown here{hints}.")
+        for key in value if kind else ():
+            where = "in a step" if kind == "step" else "here"
+            self.known(str(key), _KEYS[kind], (*place, key), f"unknown {where}")
         return value
 
     def listing(self, value: Any, place: Place) -> list[Any]:
@@ -136,16 +132,13 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
     reader = _World({}, fault)
     reader.raw = reader.mapping(raw, (), "world")
     names = list(reader.named(reader.raw.get("entities"), ("entities",), "entities"))
-    for name, spec in names:
-        _declare(reader, name, spec)
+    heads = {name: _declare(reader, name, spec) for name, spec in names}
     for name, spec in names:
         _fields(reader, name, spec)
     actor = str(reader.raw.get("actor") or "")
-    if actor in reader.entities:
+    if actor and reader.known(actor, reader.entities, ("actor",), "not an entity"):
         reader.actor = actor
-    elif actor:
-        fault(("actor",), f"`{actor[:60]}` is not an entity{grammar.near(actor, reader.entities)}.")
-    entities = {name: _entity(reader, name, spec) for name, spec in names}
+    entities = {name: _entity(reader, name, spec, heads[name]) for name, spec in names}
     _written_references(reader, entities)
     operations, scopes = {}, {}
     every = reader.raw.get("operations")
@@ -155,8 +148,8 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
         for code, error in operation["errors"].items():
             if "fix" in error and error["fix"] not in operations:
                 hints = grammar.near(error["fix"], operations)
-                place: Place = ("operations", name, "steps")
-                fault(place, f"The fix of `{code}` is not an operation{hints}.")
+                steps: Place = ("operations", name, "steps")
+                fault(steps, f"The fix of `{code}` is not an operation{hints}.")
     return {
         "name": reader.text(reader.raw.get("world"), ("world",)),
         "category": str(reader.raw.get("category", "")),
@@ -174,20 +167,28 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
 # --- entities --------------------------------------------------------------------------------
 
 
-def _declare(reader: _World, name: str, raw: Any) -> None:
-    """The name and key of an entity: others refer to it before it is read."""
+def _declare(reader: _World, name: str, raw: Any) -> dict[str, Any]:
+    """What an entity says of its key: others refer to it before it is read."""
     spec = reader.mapping(raw, ("entities", name), "entity")
     key = str(spec.get("key", ""))
     match = re.fullmatch(r"([a-z][a-z0-9_]*) ([A-Za-z]+[-_]?|#|(?=\d))(\d*)", key)
     if not match:
-        where = ("entities", name, "key")
         reader.fault(
-            where, f"{key!r} is not a key: a field and a prefix are, as in `order_id ORD-`."
+            ("entities", name, "key"),
+            f"{key!r} is not a key: a field and a prefix are, as in `order_id ORD-`.",
         )
-    reader.keys[name] = match[1] if match else f"{name}_id"
+    field_name, prefix, first = match.groups() if match else (f"{name}_id", "", "1")
+    whole = {"whole": True} if match and not prefix else {}
+    reader.keys[name] = field_name
     reader.nouns[name] = str(spec.get("noun") or _singular(name))
-    kind = {"type": "ref", "entity": name} | ({"whole": True} if match and not match[2] else {})
-    reader.entities[name] = {reader.keys[name]: kind}
+    reader.entities[name] = {field_name: {"type": "ref", "entity": name, **whole}}
+    return {
+        "key": field_name,
+        "prefix": prefix.lstrip("#"),
+        **whole,
+        "first": int(first or 1001),
+        "noun": reader.nouns[name],
+    }
 
 
 def _singular(name: str) -> str:
@@ -224,7 +225,8 @@ def kind_of(reader: _World, raw: Any, place: Place, ranges: str = "") -> Kind:
     if match is None:
         reader.fault(
             place,
-            f"{text!r} is not a type; for instance `text label`, `integer(1..9)`, `-> orders`.",
+            f"{text[:200]!r} is not a type; for instance `text label`, `integer(1..9)`, "
+            "`-> orders`.",
         )
         return {"type": "any"}
     kind = _simple(reader, match["type"], match["inside"], place, ranges)
@@ -257,9 +259,7 @@ def _nested(reader: _World, raw: dict[str, Any], place: Place, ranges: str) -> K
 def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges: str) -> Kind:
     if form.startswith("->"):
         entity = form[2:].strip()
-        if entity not in reader.entities:
-            hints = grammar.near(entity, reader.entities)
-            reader.fault(place, f"`{entity}` is not an entity{hints}.")
+        if not reader.known(entity, reader.entities, place, "not an entity"):
             return {"type": "any"}
         own = next(iter(reader.entities[entity].values()))  # that of its key
         return {**own, "noun": reader.nouns[entity]}
@@ -274,10 +274,7 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
             return {"type": "any"}
         taken = ("unique", "optional", "= ", "label", "known")
         return {n: v for n, v in known[other].items() if n not in taken} | {"like": form[5:]}
-    if form not in _TYPES:
-        reader.fault(
-            place, f"`{form}` is not a type{grammar.near(form, [*_TYPES, '->', 'list of'])}."
-        )
+    if not reader.known(form, [*_TYPES, "->", "list of"], place, "not a type"):
         return {"type": "any"}
     kind: Kind = {"type": _TYPES[form]}
     if form in ("person", "money"):
@@ -347,11 +344,9 @@ def _bounds(reader: _World, kind: Kind, inside: str, place: Place, ranges: str) 
         kind |= bounds
 
 
-def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
+def _entity(reader: _World, name: str, raw: Any, head: dict[str, Any]) -> dict[str, Any]:
     spec = raw if isinstance(raw, dict) else {}
     place: Place = ("entities", name)
-    key = str(spec.get("key", "")).partition(" ")[2]
-    match = re.fullmatch(r"(.*?)(\d*)", key)
     fields = {f: k for f, k in reader.entities[name].items() if f != reader.keys[name]}
     own = reader.scope().at("this", name, shown=True)
     for field_name, kind in fields.items():
@@ -363,17 +358,11 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
     rules = _clauses(reader, reader.listing(spec.get("rules"), place), own, (*place, "rules"))
     likely = _clauses(reader, reader.listing(spec.get("likely"), place), own, (*place, "likely"))
     rising = str(spec.get("rising", ""))
-    if rising and rising not in fields:
-        reader.fault(
-            (*place, "rising"), f"`{rising}` is not a field{grammar.near(rising, fields)}."
-        )
+    if rising:
+        reader.known(rising, fields, (*place, "rising"), "not a field")
     called = reader.told((*place, "called"), grammar.template, str(spec.get("called", "")), own)
     return {
-        "key": reader.keys[name],
-        "prefix": match[1].lstrip("#") if match else "",
-        **({"whole": True} if key.isdecimal() else {}),
-        "first": int(match[2] or 1001) if match else 1,
-        "noun": reader.nouns[name],
+        **head,
         "called": called,
         "rows": _row_range(reader, name, spec.get("rows"), (*place, "rows")),
         "fields": fields,
@@ -506,11 +495,9 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
     plain = replace(reader.scope(), args=args)  # while rows are looked for, none has a name
     for arg, text in reader.mapping(spec.get("unknown", {}), (*place, "unknown")).items():
         where = (*place, "unknown", arg)
-        if arg not in args or not any(grammar.keys_of(args[arg])):
-            named = [each for each, kind in args.items() if any(grammar.keys_of(kind))]
-            reader.fault(where, f"`{str(arg)[:60]}` names no row{grammar.near(str(arg), named)}.")
-            continue
-        unknown[arg] = reader.told(where, _refusal, str(text), plain, errors)
+        keyed = (each for each, kind in args.items() if any(grammar.keys_of(kind)))
+        if reader.known(str(arg), keyed, where, "no argument that names a row"):
+            unknown[arg] = reader.told(where, _refusal, str(text), plain, errors)
     scope = replace(scope, args=args)
     raw_steps = reader.listing(spec.get("steps"), (*place, "steps"))
     if len(raw_steps) > MOST["steps"]:
@@ -541,12 +528,8 @@ def _steps(
     steps: list[Tree] = []
     for number, raw_step in enumerate(raw):
         where = (*place, number)
-        spec = reader.mapping(raw_step, where)
+        spec = reader.mapping(raw_step, where, "step")
         acts = [act for act in _STEPS if act in spec]
-        for key in spec:
-            if key not in _STEP_KEYS:
-                hints = grammar.near(str(key), _STEP_KEYS)
-                reader.fault((*where, key), f"`{str(key)[:60]}` is unknown in a step{hints}.")
         if len(acts) != 1:
             reader.fault(where, f"A step does one of {', '.join(_STEPS)}; here are {len(acts)}.")
             continue
@@ -730,9 +713,7 @@ def _policies(reader: _World, scopes: Mapping[str, NameScope]) -> list[dict[str,
             for key in ("calls", "first", "same")
         )
         for name in (*calls, *firsts):
-            if name not in scopes:
-                hints = grammar.near(name, scopes)
-                reader.fault(place, f"`{name[:60]}` is not an operation{hints}.")
+            reader.known(name, scopes, place, "not an operation")
         policy["calls"] = calls
         known = [name for name in calls if name in scopes]
         if "must" in spec:
@@ -767,8 +748,7 @@ def _promises(reader: _World, scopes: Mapping[str, NameScope]) -> dict[str, Any]
     raw = reader.raw.get("promises") or {}
     for name, spec in reader.named(raw, ("promises",), form=_TOOL_NAME):
         place: Place = ("promises", name)
-        if name not in scopes:
-            reader.fault(place, f"`{name}` is not an operation{grammar.near(name, scopes)}.")
+        if not reader.known(name, scopes, place, "not an operation"):
             continue
         promise = reader.mapping(spec, place, "promise")
         effects = []

@@ -179,7 +179,7 @@ def test_any_text_is_a_number_or_nothing(text: str) -> None:
         ("{currency_id: rate for", "{currency_id: rate of", "`for` and a search are missing"),
         ("[name for currencies", "[currencies for currencies", "A row needs"),
         ("[name for", "[name, rate for", "An operator is missing"),
-        ("{wallet_id: \"not_found", "{wallet: \"not_found", "`wallet` names no row; wallet_id"),
+        ("{wallet_id: \"not_found", "{wallet: \"not_found", "no argument that names a row; wallet_id"),
         ("not_found: We", "We", "needs a code and a text"),
         ("Welcome, {$name}!", "Welcome, {$nam}!", "no argument `$nam` in"),
         ("set: {wallet_id: $name,", "set: {wallet_id: 3,", "a key of wallets is needed"),

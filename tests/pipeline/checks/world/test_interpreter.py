@@ -171,6 +171,19 @@ def test_a_search_that_looks_at_too_much_is_refused(library: Machine, shelf: Sta
         ["text", X, X],
         ["view", [["a", X], ["b", X]]],
         ["list", ["table", "books"], "b", None, [], None, X],
+        ["zip", ["view", [["a", ["list", X, "x", None, [], None, X]], ["b", ["value", [1]]]]]],
+        [
+            "keyed",
+            [
+                "list",
+                ["value", [1, 2]],
+                "k",
+                None,
+                [],
+                None,
+                ["view", [["key", ["var", "k"]], ["value", X]]],
+            ],
+        ],
     ],
 )
 def test_a_value_that_doubles_for_ever_is_refused(
