@@ -74,23 +74,26 @@ class Table(dict[str, Row]):
         self.index: dict[str, dict[Any, list[Row]]] = {f: dict(by) for f, by in known.items()}
 
     def put(self, key: str, row: Row | None) -> None:
-        """Set or delete a row. What is known by a field stays known, unless a row changes it: its
-        place among those with the new value is not."""
+        """Set or delete a row. What is known by a field stays known, in the order of the table."""
         old = self.get(key)
-        for field, rows in list(self.index.items()):
-            before = _hashable(old.get(field)) if old else None
-            after = _hashable(row.get(field)) if row else None
-            if old is None:
-                rows[after] = [*rows.get(after, ()), cast(Row, row)]
-            elif row is None or before == after:
-                kept = ((row if one is old else one) for one in rows[before])
-                rows[before] = [one for one in kept if one is not None]
-            else:
-                del self.index[field]
         if row is None:
             del self[key]
         else:
             self[key] = row
+        for field, rows in self.index.items():
+            before = _hashable(old.get(field)) if old else None
+            after = _hashable(row.get(field)) if row else None
+            if old and row and before == after:
+                rows[after] = [row if one is old else one for one in rows[after]]
+                continue
+            if old:
+                rows[before] = [one for one in rows[before] if one is not old]
+                if not rows[before]:
+                    del rows[before]
+            if row and old and after in rows:  # its place is among them
+                rows[after] = [one for one in self.values() if _hashable(one.get(field)) == after]
+            elif row:
+                rows[after] = [*rows.get(after, ()), row]
 
     def by(self, field: str) -> dict[Any, list[Row]]:
         """The rows by what a field holds."""
