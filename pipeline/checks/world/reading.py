@@ -124,6 +124,13 @@ class _World:
                 )
 
 
+def _written(value: Any) -> str:
+    """The text of a term. Raises Mistake for what YAML takes for a list or a mapping."""
+    if isinstance(value, (dict, list)):
+        raise Mistake("A term is needed here; one that begins with `[` or `{` stands in quotes.")
+    return str(value)
+
+
 def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
     """A world of a YAML value whose scalars are texts, as JSON for the interpreter.
 
@@ -558,7 +565,8 @@ def _response(
     """What is returned: a term, or an object of terms."""
     if not isinstance(raw, dict):
         act = grammar.entry if inner else grammar.term
-        return reader.told(place, act, str(raw), scope) or (["value", None], grammar.NOTHING)
+        nothing = (["value", None], grammar.NOTHING)
+        return reader.told(place, lambda: act(_written(raw), scope)) or nothing
     parts = {name: _response(reader, raw[name], scope, (*place, name), True) for name in raw}
     fields = {name: shape for name, (_, shape) in parts.items()}
     return ["view", [[n, tree] for n, (tree, _) in parts.items()]], {
@@ -597,7 +605,7 @@ class _Step:
 
     def target(self, act: str) -> tuple[Tree, str]:
         """The row that an act changes, and its entity."""
-        tree, kind = grammar.term(str(self.spec[act]), self.scope)
+        tree, kind = grammar.term(_written(self.spec[act]), self.scope)
         if kind["type"] == "ref":
             tree, kind = ["hop", tree, kind["entity"]], grammar.row_of(kind["entity"])
         if kind["type"] != "row":
@@ -616,17 +624,17 @@ class _Step:
             if name not in columns or (name == self.world.keys[entity] and not new):
                 hints = grammar.near(str(name), columns)
                 raise Mistake(f"{entity} has no field `{name}` to set{hints}.")
-            fields[name] = _fitting(str(text), scope, columns[name])
+            fields[name] = _fitting(_written(text), scope, columns[name])
             if absent := grammar.absent_in(fields[name], scope):
                 names[name] = absent
         return [fields, names]
 
     def read_require(self) -> list[Tree]:
-        test = grammar.clause(str(self.spec["require"]), self.scope)
+        test = grammar.clause(_written(self.spec["require"]), self.scope)
         return [["require", test, *self.refusal()]]
 
     def read_find(self) -> list[Tree]:
-        text = str(self.spec["find"])
+        text = _written(self.spec["find"])
         tree, kind = grammar.term(text, self.scope)
         if kind["type"] == "list" and kind["of"]["type"] == "row":
             tree, kind = ["first", *tree[1:5]], kind["of"]
@@ -640,7 +648,7 @@ class _Step:
     def read_let(self) -> list[Tree]:
         trees: list[Tree] = []
         for name, text in self.world.named(self.spec["let"], (*self.place, "let")):
-            tree, kind = grammar.term(str(text), self.scope)
+            tree, kind = grammar.term(_written(text), self.scope)
             known = self.scope.names.get(name, kind)
             if not grammar.fits(known, kind):
                 raise Mistake(f"`{name}` is {grammar.said(known)} already.")
@@ -675,7 +683,7 @@ class _Step:
         return [["delete", entity, tree]]
 
     def read_each(self) -> list[Tree]:
-        tree, kind = grammar.term(str(self.spec["each"]), self.scope)
+        tree, kind = grammar.term(_written(self.spec["each"]), self.scope)
         if kind["type"] != "list":
             raise Mistake(
                 f"`each` needs a list, and {self.spec['each']!r} is {grammar.said(kind)}."
@@ -739,7 +747,7 @@ def _policies(reader: _World, scopes: Mapping[str, NameScope]) -> list[dict[str,
 def _compared(reader: _World, raw: Any, scope: NameScope, place: Place) -> Tree:
     """A term whose values of several calls are compared; of a row its key."""
     nothing = (["value", None], grammar.NOTHING)
-    tree, kind = reader.told(place, grammar.term, str(raw), scope) or nothing
+    tree, kind = reader.told(place, lambda: grammar.term(_written(raw), scope)) or nothing
     return grammar.as_key(tree, kind, kind, scope)[0]
 
 
