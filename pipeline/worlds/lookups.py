@@ -186,9 +186,11 @@ def keys_shown(kind: Kind, value: Json, above: tuple[str, ...] = ()) -> Iterator
         texts = frozenset((*above, *texts_in(value)))
         own = tuple(v for v in value.values() if isinstance(v, str))
         for name, inner in kind["fields"].items():
-            if name in value and inner["type"] == "ref":
+            if value.get(name) is None:
+                continue
+            if inner["type"] == "ref":
                 yield ShownKey(inner["entity"], value[name], value, kind, texts)
-            elif name in value:
+            else:
                 yield from keys_shown(inner, value[name], (*above, *own))
 
 

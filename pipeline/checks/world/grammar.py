@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from toolloom.pipeline.checks.world.interpreter import PATTERNS, WEEKDAYS, nodes
 
@@ -21,6 +22,8 @@ Kind: TypeAlias = dict[str, Any]
 """A type: {"type": text, integer, number, boolean, date, time, datetime, choice, ref, row,
 list, object, null or any, …}, with `entity`, `choices`, `of` or `fields` where it has them."""
 Tree: TypeAlias = list[Any]
+_Found = TypeVar("_Found")
+_Reading: TypeAlias = Callable[["NameScope"], tuple[Tree, Kind]]
 
 TEXT: Kind = {"type": "text"}
 NUMBER: Kind = {"type": "number"}
@@ -49,8 +52,8 @@ LONGEST = 2_000  # characters of one text
 MOST_TOKENS = 300  # of one text: `1 + 1 + …` nests as deep as it is long
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<text>'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?)|(?P<arg>\$[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign><=|>=|!=|==|[-=<>+*/().,:\[\]]))"
+    r"\s*(?:(?P<text>'(?:[^'\\]|\\.)*')|(?P<template>\"(?:[^\"\\]|\\.)*\")|(?P<number>\d+(?:\.\d+)?)|(?P<arg>\$[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign><=|>=|!=|==|[-=<>+*/().,:\[\]{}]))"
 )
 
 
@@ -91,20 +94,31 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"; {', '.join(chosen)} can stand here" if chosen else ""
 
 
+def keys_of(kind: Kind) -> Iterator[Kind]:
+    """The types of the keys that a value of a type holds."""
+    if kind["type"] == "ref":
+        yield kind
+    for inner in (kind["of"],) if kind["type"] == "list" else kind.get("fields", {}).values():
+        yield from keys_of(inner)
+
+
 def fits(kind: Kind, other: Kind) -> bool:
     """Whether values of two types can be compared or set."""
     one, two = kind["type"], other["type"]
     if "null" in (one, two) or "any" in (one, two):
         return True
-    if one in NUMBERS and two in NUMBERS:
-        return True
-    if one == "ref" and two == "ref":
+    if one == two == "ref":
         return bool(kind["entity"] == other["entity"])
-    if {one, two} <= {"text", "choice", "ref"}:
-        return "ref" not in (one, two)
-    if one == "list" and two == "list":
+    if one == two == "list":
         return fits(kind["of"], other["of"])
-    return bool(one == two)
+    if one == two or {one, two} in ({"integer", "number"}, {"text", "choice"}):
+        return True
+    for value, target in ((kind, other), (other, kind)):
+        if target["type"] == "ref" and value["type"] in (
+            NUMBERS if target.get("whole") else ("text",)
+        ):
+            return True
+    return False
 
 
 # --- reading ---------------------------------------------------------------------------------
@@ -146,36 +160,56 @@ class NameScope:
 
 def term(text: str, scope: NameScope) -> tuple[Tree, Kind]:
     """A text as a tree, and the type of its value. Raises Mistake."""
-    reader = _TermReader(text, scope)
-    tree, kind = reader.source_or_term(scope)
-    reader.end()
-    return tree, kind
+    return _whole(text, scope, _TermReader.source_or_term)
 
 
 def clause(text: str, scope: NameScope) -> Tree:
     """A condition as a tree. Raises Mistake."""
-    reader = _TermReader(text, scope)
-    tree = reader.clause(scope)
-    reader.end()
-    return tree
+    return _whole(text, scope, _TermReader.clause)
 
 
-def template(text: str, scope: NameScope) -> Tree:
-    """A text with {terms} in it as a tree. Raises Mistake."""
-    parts: Tree = ["text"]
+def entry(text: str, scope: NameScope) -> tuple[Tree, Kind]:
+    """What stands at a name of a response: a term, which may be `nullable`. Raises Mistake."""
+    return _whole(text, scope, _TermReader.entry)
+
+
+def _whole(
+    text: str, scope: NameScope, read: Callable[[_TermReader, NameScope], _Found], fresh: int = 0
+) -> _Found:
+    reader = _TermReader(text, scope, fresh)
+    found = read(reader, scope)
+    if reader.peek().form != "end":
+        reader.fail("An operator is missing")
+    return found
+
+
+def slots(text: str) -> Iterator[str | tuple[str, str]]:
+    """The pieces of a text with {terms} in it: words, and each term with the form behind `|`.
+    Raises Mistake."""
     for number, part in enumerate(re.split(r"\{([^{}]*)\}", text)):
         if number % 2:
             inner, _, form = part.partition("|")
-            tree, kind = term(inner, scope)
-            if form.strip() == "money" and kind["type"] in NUMBERS:
-                tree = ["money", tree]
-            elif form:
-                raise Mistake(f"`|{form.strip()}` cannot stand in {{{part}}}; only `|money` can.")
-            parts.append(tree)
+            yield inner, form.strip()
+        elif "{" in part or "}" in part:
+            raise Mistake(f"A brace is not closed in {text!r}.")
         elif part:
-            if "{" in part or "}" in part:
-                raise Mistake(f"A brace is not closed in {text!r}.")
-            parts.append(["value", part])
+            yield part
+
+
+def template(text: str, scope: NameScope, fresh: int = 0) -> Tree:
+    """A text with {terms} in it as a tree. Raises Mistake."""
+    parts: Tree = ["text"]
+    for piece in slots(text):
+        if isinstance(piece, str):
+            parts.append(["value", piece])
+            continue
+        inner, form = piece
+        tree, kind = _whole(inner, scope, _TermReader.source_or_term, fresh)
+        if form == "money" and kind["type"] in NUMBERS:
+            tree = ["money", tree]
+        elif form:
+            raise Mistake(f"`|{form}` cannot stand in {{{inner}|{form}}}; only `|money` can.")
+        parts.append(tree)
     return parts
 
 
@@ -194,7 +228,7 @@ def absent_in(tree: Any, scope: NameScope) -> list[str]:
 
 
 class _TermReader:
-    def __init__(self, text: str, scope: NameScope) -> None:
+    def __init__(self, text: str, scope: NameScope, fresh: int = 0) -> None:
         if len(text) > LONGEST:
             raise Mistake(f"A term may have {LONGEST:,} characters; this has {len(text):,}.")
         self.text = text
@@ -203,7 +237,7 @@ class _TermReader:
             raise Mistake(f"A term may have {MOST_TOKENS} words and signs: {text[:60]!r} has more.")
         self.next = 0
         self.depth = 0
-        self.fresh = len(scope.here)
+        self.fresh = max(fresh, len(scope.here))  # rows that were given a name of their own
 
     # --- tokens
 
@@ -227,19 +261,26 @@ class _TermReader:
         if not self.found(text):
             self.fail(f"`{text}` is missing")
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: str) -> NoReturn:
         where = self.peek()
         before = f"before {self.text[where.at :][:24]!r}" if where.text else "at the end"
         raise Mistake(f"{why} {before} of {self.text!r}.")
 
-    def end(self) -> None:
-        if self.peek().form != "end":
-            self.fail("An operator is missing")
-
-    def deeper(self) -> None:
+    @contextmanager
+    def nested(self) -> Iterator[None]:
         self.depth += 1
         if self.depth > DEEPEST:
             raise Mistake(f"Brackets are nested more than {DEEPEST} deep.")
+        yield
+        self.depth -= 1
+
+    def items(self, closing: str) -> Iterator[None]:
+        """Once for each of the things that commas part, up to a bracket."""
+        while not self.found(closing):
+            yield
+            if not self.found(","):
+                self.need(closing)
+                return
 
     # --- clauses
 
@@ -270,8 +311,8 @@ class _TermReader:
 
     def negation(self, scope: NameScope) -> tuple[Tree, Kind]:
         if self.found("not"):
-            self.deeper()
-            tree, _ = self.negation(scope)
+            with self.nested():
+                tree, _ = self.negation(scope)
             return ["not", tree], BOOLEAN
         return self.comparison(scope)
 
@@ -297,6 +338,7 @@ class _TermReader:
         (left, kind), (right, other) = one, two
         left, kind = as_key(left, kind, other, scope)
         right, other = as_key(right, other, kind, scope)
+        inner = other
         if sign == "in":
             if other["type"] not in ("list", "any"):
                 raise Mistake(f"`in` needs a list; {self.text!r} has {said(other)}.")
@@ -305,15 +347,11 @@ class _TermReader:
             if other["type"] == "any" or kind["type"] == "any":
                 inner = ANY
             elif kind["type"] == "list":
-                inner, kind, other = kind["of"], other, kind
+                inner, kind = kind["of"], other
             elif kind["type"] in ("text", "choice"):
-                inner = TEXT
+                inner, kind = TEXT, other
             else:
                 raise Mistake(f"`has` needs a text or a list; {self.text!r} has {said(kind)}.")
-            if inner["type"] == "text":
-                kind = two[1]
-        else:
-            inner = other
         if not fits(kind, inner):
             raise Mistake(f"{self.text!r} compares {said(kind)} with {said(inner)}.")
         if sign in ("<", "<=", ">", ">="):
@@ -370,22 +408,25 @@ class _TermReader:
             number = float(token.text) if "." in token.text else int(token.text)
             return ["value", number], INTEGER if isinstance(number, int) else NUMBER
         if token.form == "text":
-            return _constant(re.sub(r"\\(.)", r"\1", token.text[1:-1]))
+            return _constant(unquoted(token.text))
+        if token.form == "template":
+            return template(unquoted(token.text), scope, self.fresh), TEXT
         if token.text == "-" and token.form == "sign":
-            self.deeper()
-            tree, kind = self.factor(scope)
-            self.depth -= 1
+            with self.nested():
+                tree, kind = self.factor(scope)
             if kind["type"] not in NUMBERS:
                 self.fail(f"`-` needs a number, and here is {said(kind)}")
             value = [tree[0], -tree[1]] if tree[0] == "value" else ["-", ["value", 0], tree]
             return value, kind
         if token.text == "(":
-            self.deeper()
-            tree, kind = self.disjunction(scope)
-            self.need(")")
+            with self.nested():
+                tree, kind = self.disjunction(scope)
+                self.need(")")
             return self.path(tree, kind, scope)
         if token.text == "[":
-            return self.constants(scope)
+            return self.constants(scope) if self.ahead("for") is None else self.values(scope)
+        if token.text == "{":
+            return self.path(*self.keyed(scope), scope)
         if token.form == "arg":
             name = token.text[1:]
             return self.path(["arg", name], self.argument(name, scope), scope)
@@ -397,7 +438,7 @@ class _TermReader:
     def constants(self, scope: NameScope) -> tuple[Tree, Kind]:
         """A list of constants: ['pending', 'shipped']."""
         values, kind = [], NOTHING
-        while not self.found("]"):
+        for _ in self.items("]"):
             tree, item = self.factor(scope)
             if tree[0] != "value":
                 self.fail("A list in brackets holds constants only")
@@ -405,10 +446,50 @@ class _TermReader:
                 self.fail(f"A list of {said(kind)} cannot hold {said(item)}")
             values.append(tree[1])
             kind = item
-            if not self.found(","):
-                self.need("]")
-                break
         return ["value", values], {**list_of(kind), "constants": values}
+
+    def values(self, scope: NameScope) -> tuple[Tree, Kind]:
+        """A value of each row: `[name for products where kind = 'mug' by price limit 5]`."""
+        tree, kind = self.comprehension(scope, self.shown_value)
+        self.need("]")
+        return tree, list_of(kind)
+
+    def keyed(self, scope: NameScope) -> tuple[Tree, Kind]:
+        """An object with a field for each row: `{code: rate for rates where base = $base}`."""
+
+        def pair(within: NameScope) -> tuple[Tree, Kind]:
+            key, kind = self.disjunction(within)
+            if kind["type"] in ("row", "list", "object", "boolean"):
+                self.fail(f"The key of a field is a text or a number, and here is {said(kind)}")
+            self.need(":")
+            value, of = self.shown_value(within)
+            return ["view", [["key", key], ["value", value]]], of
+
+        tree, kind = self.comprehension(scope, pair)
+        self.need("}")
+        return ["keyed", tree], {"type": "object", "fields": {}, "of": kind}
+
+    def comprehension(self, scope: NameScope, read: _Reading) -> tuple[Tree, Kind]:
+        """What is read before `for`, of each row of the search behind it."""
+        start, middle = self.next, self.ahead("for")
+        if middle is None:
+            self.fail("`for` and a search are missing")
+        with self.nested():
+            self.next = middle + 1
+            parts, _, within = self.rows(scope)
+            tree, kind = self.before(start, middle, read, within)
+        return ["list", *parts, tree], kind
+
+    def before(
+        self, start: int, middle: int, read: _Reading, within: NameScope
+    ) -> tuple[Tree, Kind]:
+        """What stands from one place to another, of a row that is told of behind it."""
+        after, self.next = self.next, start
+        found = read(within)
+        if self.next != middle:
+            self.fail("An operator is missing")
+        self.next = after
+        return found
 
     def argument(self, name: str, scope: NameScope) -> Kind:
         if name not in scope.args:
@@ -419,9 +500,8 @@ class _TermReader:
     def named(self, name: str, scope: NameScope) -> tuple[Tree, Kind]:
         if self.peek().text == "(" and name in _FUNCTIONS:
             self.next += 1
-            self.deeper()
-            tree, kind = _FUNCTIONS[name](self, scope)
-            self.depth -= 1
+            with self.nested():
+                tree, kind = _FUNCTIONS[name](self, scope)
             return self.path(tree, kind, scope)
         if name in ("true", "false"):
             return ["value", name == "true"], BOOLEAN
@@ -511,7 +591,7 @@ class _TermReader:
                 tree, kind = ["hop", tree, kind["entity"]], row_of(kind["entity"])
             if kind["type"] != "row":
                 self.fail(f"Only rows can be shown as `[…]`, and here is {said(kind)}")
-            alias = self.alias(scope)
+            alias = self.alias()
             view, shape = self.view(scope.at(alias, kind["entity"], shown=True))
             return ["shown", alias, tree, view], shape
         return tree, kind
@@ -527,12 +607,13 @@ class _TermReader:
             and self.peek(1).text not in (".", "(")
         )
 
-    def alias(self, scope: NameScope) -> str:
+    def alias(self) -> str:
         self.fresh += 1
         return f"_{self.fresh}"
 
-    def source(self, scope: NameScope) -> tuple[Tree, Kind, str]:
-        """What is searched: a table or a list; the type of its items; and their alias."""
+    def source(self, scope: NameScope) -> tuple[list[Any], Kind, NameScope]:
+        """What is searched, a table or a list, and the name of its items; their type; and what
+        names mean where they are looked at."""
         token = self.peek()
         if token.form == "name" and token.text in scope.entities and token.text not in scope.names:
             self.next += 1
@@ -542,94 +623,101 @@ class _TermReader:
             if kind["type"] != "list":
                 self.fail(f"A search needs an entity or a list, and here is {said(kind)}")
             item = kind["of"]
-        alias = self.alias(scope)
+        alias = self.alias()
         if self.found("as"):
             alias = self.take().text
-        return tree, item, alias
-
-    def inside(self, item: Kind, alias: str, scope: NameScope) -> NameScope:
         if item["type"] == "row":
-            return scope.at(alias, item["entity"])
-        if item["type"] == "object":
+            within = scope.at(alias, item["entity"])
+        elif item["type"] == "object":
             anonymous = f"\0{alias}"
-            return replace(
+            within = replace(
                 scope,
                 entities={**scope.entities, anonymous: item["fields"]},
                 here=(*scope.here, (alias, anonymous)),
                 names={**scope.names, alias: {**item, "entity": anonymous}},
             )
-        return scope.bound(alias, item)
+        else:
+            within = scope.bound(alias, item)
+        return [tree, alias], item, within
+
+    def where(self, within: NameScope) -> Tree | None:
+        return self.clause(within) if self.found("where") else None
+
+    def order(self, within: NameScope) -> list[list[Any]]:
+        keys: list[list[Any]] = []
+        while self.found("," if keys else "by"):
+            tree, kind = self.sum(within)
+            if kind["type"] in ("row", "list", "boolean"):
+                self.fail(f"{said(kind)} has no order")
+            keys.append([tree, self.found("desc")])
+        return keys
+
+    def rows(self, scope: NameScope) -> tuple[list[Any], Kind, NameScope]:
+        """A source, with all that can say which of its items in which order."""
+        parts, item, within = self.source(scope)
+        parts += [self.where(within), self.order(within)]
+        parts.append(self.sum(scope)[0] if self.found("limit") else None)
+        return parts, item, within
 
     def search(self, scope: NameScope) -> tuple[Tree, Kind]:
-        source, item, alias = self.source(scope)
-        within = self.inside(item, alias, scope)
-        test = self.clause(replace(within, skips=scope.skips)) if self.found("where") else None
-        order = self.order(within)
-        limit = self.sum(scope)[0] if self.found("limit") else None
+        parts, item, within = self.rows(scope)
         view, shape = None, item
         if self.peek().text == "[":
             if item["type"] != "row":
                 self.fail("Only rows can be shown as `[…]`")
-            view, shape = self.view(replace(within, this=(alias, item["entity"])))
-        return ["list", source, alias, test, order, limit, view], list_of(shape)
-
-    def order(self, scope: NameScope) -> list[list[Any]]:
-        keys: list[list[Any]] = []
-        if self.found("by"):
-            while True:
-                tree, kind = self.sum(scope)
-                if kind["type"] in ("row", "list", "boolean"):
-                    self.fail(f"{said(kind)} has no order")
-                keys.append([tree, self.found("desc")])
-                if not self.found(","):
-                    break
-        return keys
+            view, shape = self.view(replace(within, this=within.here[-1]))
+        return ["list", *parts, view], list_of(shape)
 
     def view(self, scope: NameScope) -> tuple[Tree, Kind]:
         """What of a row is shown: `[order_id, customer.name, lines where … […] as items]`."""
-        self.deeper()
         self.need("[")
         fields: list[list[Any]] = []
         kinds: dict[str, Kind] = {}
-        while not self.found("]"):
-            start = self.next
-            tree, kind = self.source_or_term(scope)
-            name = "_".join(t.text for t in self.tokens[start : self.next] if t.form == "name")
-            if self.found("as"):
-                name = self.take().text
-            elif self.next - start > 5 or not name:
-                self.fail("What is not a plain field needs a name: `count(…) as waiting`")
-            if kind["type"] == "row":
-                self.fail("A row needs the fields that are shown, as in `customer[name, city]`")
-            if name in kinds:
-                self.fail(f"`{name}` is shown twice")
-            fields.append([name, tree])
-            kinds[name] = kind
-            if not self.found(","):
-                self.need("]")
-                break
-        self.depth -= 1
+        with self.nested():
+            for _ in self.items("]"):
+                start = self.next
+                tree, kind = self.shown_value(scope)
+                name = "_".join(t.text for t in self.tokens[start : self.next] if t.form == "name")
+                if self.found("as"):
+                    name = self.take().text
+                elif self.next - start > 5 or not name:
+                    self.fail("What is not a plain field needs a name: `count(…) as waiting`")
+                tree, kind = self.nullable(tree, kind)
+                if name in kinds:
+                    self.fail(f"`{name}` is shown twice")
+                fields.append([name, tree])
+                kinds[name] = kind
         return ["view", fields], {"type": "object", "fields": kinds}
+
+    def shown_value(self, scope: NameScope) -> tuple[Tree, Kind]:
+        """A term whose value can stand in a response."""
+        tree, kind = self.source_or_term(scope)
+        if "row" in (kind["type"], kind.get("of", ANY)["type"]):
+            self.fail("A row needs the fields that are shown, as in `customer[name, city]`")
+        return tree, kind
+
+    def nullable(self, tree: Tree, kind: Kind) -> tuple[Tree, Kind]:
+        """What is shown as null where there is nothing, if `nullable` stands behind it."""
+        if self.found("nullable"):
+            return ["nullable", tree], kind | {"nullable": True}
+        return tree, kind
+
+    def entry(self, scope: NameScope) -> tuple[Tree, Kind]:
+        return self.nullable(*self.shown_value(scope))
 
     # --- functions
 
     def listed(self, scope: NameScope) -> list[tuple[Tree, Kind]]:
-        parts: list[tuple[Tree, Kind]] = []
-        while not self.found(")"):
-            parts.append(self.disjunction(scope))
-            if not self.found(","):
-                self.need(")")
-                break
-        return parts
+        return [self.disjunction(scope) for _ in self.items(")")]
 
     def ahead(self, word: str) -> int | None:
         """Where a word stands in the brackets that are open, if it does."""
         open_brackets = 0
         for at in range(self.next, len(self.tokens)):
             text = self.tokens[at].text
-            if text in ("(", "["):
+            if text in ("(", "[", "{"):
                 open_brackets += 1
-            elif text in (")", "]"):
+            elif text in (")", "]", "}"):
                 open_brackets -= 1
                 if open_brackets < 0:
                     return None
@@ -648,6 +736,11 @@ def _tokens(text: str) -> Iterable[Token]:
         said = "=" if match[form] == "==" else match[form]  # as in most languages
         yield Token(form, said, match.start(form))
         at = match.end()
+
+
+def unquoted(text: str) -> str:
+    """What stands between quotes."""
+    return re.sub(r"\\(.)", r"\1", text[1:-1])
 
 
 def _constant(text: str) -> tuple[Tree, Kind]:
@@ -669,10 +762,16 @@ def check_choice(tree: Tree, against: Kind) -> None:
 
 
 def as_key(tree: Tree, kind: Kind, other: Kind, scope: NameScope) -> tuple[Tree, Kind]:
-    """A row that is compared with a key stands for its own."""
+    """What a term stands for beside another: a row beside a key for its own, and a constant that
+    reads like a day or a time beside a text for the text that it is."""
     if kind["type"] == "row" and other["type"] in ("ref", "row"):
         entity = kind["entity"]
         return ["field", tree, scope.keys[entity]], {"type": "ref", "entity": entity}
+    if tree[0] == "value" and other["type"] in ("text", "choice"):
+        if kind["type"] in MOMENTS:
+            return tree, TEXT
+        if kind["type"] == "list" and kind["of"]["type"] in MOMENTS:
+            return tree, list_of(TEXT)
     return tree, kind
 
 
@@ -694,6 +793,8 @@ def _step_into(kind: Kind, name: str, scope: NameScope) -> tuple[str, str, Kind]
     own = scope.keys.get(kind.get("entity", "")) == f"{name}_id"
     if key and key["type"] == "ref" and not own:
         return "hop", f"{name}_id", row_of(key["entity"])
+    if kind["type"] == "object" and "of" in kind:  # its fields are those that rows give
+        return "field", name, kind["of"]
     return None
 
 
@@ -774,20 +875,37 @@ def _read_round(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
     return ["round", parts[0][0], places[1]], NUMBER if places[1] else INTEGER
 
 
+def _read_zip(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
+    """Lists side by side: `zip($product_ids as product_id, $quantities as quantity)`."""
+    columns: list[list[Any]] = []
+    kinds: dict[str, Kind] = {}
+    for _ in reader.items(")"):
+        tree, kind = reader.disjunction(scope)
+        if kind["type"] not in ("list", "any") or kind.get("of", ANY)["type"] == "row":
+            reader.fail(f"`zip` takes lists of values, and here is {said(kind)}")
+        reader.need("as")
+        name = reader.take().text
+        if name in kinds:
+            reader.fail(f"`{name}` names two lists")
+        columns.append([name, tree])
+        kinds[name] = kind.get("of", ANY)
+    if len(columns) < 2:
+        reader.fail("`zip` takes two lists or more, each with its name: `$ids as id`")
+    return ["zip", ["view", columns]], list_of({"type": "object", "fields": kinds})
+
+
 def _read_count(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
-    source, item, alias = reader.source(scope)
-    test = reader.clause(reader.inside(item, alias, scope)) if reader.found("where") else None
+    parts, _, within = reader.source(scope)
+    tree = ["count", *parts, reader.where(within)]
     reader.need(")")
-    return ["count", source, alias, test], INTEGER
+    return tree, INTEGER
 
 
 def _read_first(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
-    source, item, alias = reader.source(scope)
-    within = reader.inside(item, alias, scope)
-    test = reader.clause(within) if reader.found("where") else None
-    order = reader.order(within)
+    parts, item, within = reader.source(scope)
+    tree = ["first", *parts, reader.where(within), reader.order(within)]
     reader.need(")")
-    return ["first", source, alias, test, order], item
+    return tree, item
 
 
 def _over_rows(name: str) -> _Function:
@@ -796,24 +914,19 @@ def _over_rows(name: str) -> _Function:
     def read(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
         start, middle = reader.next, reader.ahead("for")
         reader.next = start if middle is None else middle + 1
-        source, item, alias = reader.source(scope)
-        within = reader.inside(item, alias, scope)
-        tree, kind = ["var", alias], item
+        parts, kind, within = reader.source(scope)
+        tree = ["var", parts[1]]
         if middle is None and reader.found("."):
-            tree, kind = reader.path(tree, within.names[alias], within, dotted=False)
-        test = reader.clause(within) if reader.found("where") else None
+            tree, kind = reader.path(tree, within.names[parts[1]], within, dotted=False)
+        test = reader.where(within)
         reader.need(")")
         if middle is not None:
-            after, reader.next = reader.next, start
-            tree, kind = reader.sum(within)
-            if reader.next != middle:
-                reader.fail("An operator is missing")
-            reader.next = after
+            tree, kind = reader.before(start, middle, reader.sum, within)
         if name == "sum" and kind["type"] not in (*NUMBERS, "any"):
             reader.fail(f"`sum` adds numbers, and here is {said(kind)}")
         if kind["type"] in ("row", "list", "object", "boolean"):
             reader.fail(f"`{name}` needs values with an order, and here is {said(kind)}")
-        return [name, source, alias, test, tree], kind
+        return [name, *parts, test, tree], kind
 
     return read
 
@@ -835,6 +948,8 @@ _FUNCTIONS: dict[str, _Function] = {
     "minutes": _plain("minutes", [_MOMENT, _MOMENT], NUMBER),
     "date": _plain("date", [("datetime",)], DATE),
     "time": _plain("time", [("datetime",)], TIME),
+    "calculate": _plain("calculate", [("text",)], NUMBER),
+    "zip": _read_zip,
     "at": _plain("at", [("date",), ("time",)], DATETIME),
     "hour": _plain("hour", [("datetime", "time")], INTEGER),
     "weekday": _plain(

@@ -7,7 +7,7 @@ values (a world and a state) and nothing else of toolloom:
     state, response, error = machine.apply(state, "renew", {"loan_id": "LOA-1004"}, now)
 
 A world is JSON: its terms and clauses are trees, lists that begin with the name of a form below
-(`FORMS`, `STEPS`); nothing in it or in a call is ever evaluated as code. `apply` is pure. It never
+(`FORMS`); nothing in it or in a call is ever evaluated as code. `apply` is pure. It never
 raises whatever the arguments are, has no clock and no chance, and ends: loops run over tables,
 lists and arguments of bounded size only, and `VISITS` bounds the rows that a call may look at. A
 call that fails leaves the very state it was given.
@@ -22,17 +22,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from functools import reduce
-from itertools import chain, islice
+from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import partial, reduce
+from itertools import chain, zip_longest
 from typing import Any, cast
 
 Json = Any
 Row = dict[str, Any]
 Tree = Sequence[Any]
 State = dict[str, Any]
-Term = Callable[["Frame"], Any]
-Step = Callable[["Frame"], None]
+Term = Callable[["Frame"], Any]  # a step is one, too
 
 VISITS = 200_000  # rows that one call may look at, nested searches included
 TEXT = 4_000  # characters of a text argument
@@ -75,23 +74,26 @@ class Table(dict[str, Row]):
         self.index: dict[str, dict[Any, list[Row]]] = {f: dict(by) for f, by in known.items()}
 
     def put(self, key: str, row: Row | None) -> None:
-        """Set or delete a row. What is known by a field stays known, unless a row changes it: its
-        place among those with the new value is not."""
+        """Set or delete a row. What is known by a field stays known, in the order of the table."""
         old = self.get(key)
-        for field, rows in list(self.index.items()):
-            before = _hashable(old.get(field)) if old else None
-            after = _hashable(row.get(field)) if row else None
-            if old is None:
-                rows[after] = [*rows.get(after, ()), cast(Row, row)]
-            elif row is None or before == after:
-                kept = ((row if one is old else one) for one in rows[before])
-                rows[before] = [one for one in kept if one is not None]
-            else:
-                del self.index[field]
         if row is None:
             del self[key]
         else:
             self[key] = row
+        for field, rows in self.index.items():
+            before = _hashable(old.get(field)) if old else None
+            after = _hashable(row.get(field)) if row else None
+            if old and row and before == after:
+                rows[after] = [row if one is old else one for one in rows[after]]
+                continue
+            if old:
+                rows[before] = [one for one in rows[before] if one is not old]
+                if not rows[before]:
+                    del rows[before]
+            if row and old and after in rows:  # its place is among them
+                rows[after] = [one for one in self.values() if _hashable(one.get(field)) == after]
+            elif row:
+                rows[after] = [*rows.get(after, ()), row]
 
     def by(self, field: str) -> dict[Any, list[Row]]:
         """The rows by what a field holds."""
@@ -106,7 +108,10 @@ class Table(dict[str, Row]):
 class Frame:
     """What one call sees: tables, of which it changes copies, and the values it has named."""
 
-    __slots__ = ("args", "copied", "left", "me", "next", "now", "old", "tables", "touched", "vars")
+    __slots__ = (
+        *("args", "copied", "entities", "left", "me", "next", "now", "old", "tables", "touched"),
+        "vars",
+    )
 
     def __init__(self, state: State, args: Row, now: str) -> None:
         self.tables: dict[str, Table] = dict(state["tables"])
@@ -118,6 +123,7 @@ class Frame:
         self.copied: set[str] = set()
         self.touched: dict[tuple[str, str], Row | None] = {}  # rows as they were before the call
         self.left = VISITS
+        self.entities: dict[str, _Entity] = {}
         self.old: Frame | None = None  # that of the state before a call, for what promises say
 
     def writable(self, entity: str) -> Table:
@@ -180,6 +186,9 @@ class Machine:
                 self.entities[target].pointed_at.append((entity.name, field))
         if self.actor:
             self._find_owners(self.entities[self.actor])
+        for spec in world["operations"].values():
+            for _, entity, _, fields, _ in nodes_of(spec["steps"], "create"):
+                self.entities[entity].named |= self.entities[entity].key in fields
 
     def apply(
         self, state: State, name: str, arguments: Json, now: str
@@ -220,6 +229,7 @@ class Machine:
 
     def frame(self, state: State, args: Row, now: str) -> Frame:
         frame = Frame(state, args, now)
+        frame.entities = self.entities
         if self.actor and state["me"] is not None:
             frame.me = frame.tables[self.actor].get(state["me"])
             frame.vars["me"] = frame.me
@@ -278,10 +288,12 @@ class Machine:
 
 def difference(machine: Machine, before: State, after: State) -> list[list[Any]]:
     """What changed, in an order of its own: `[entity, key, field, value]` of rows that were there,
-    `[entity, "new", row]`, `[entity, key, "deleted"]`. New keys that rows refer to read "new"."""
+    `[entity, "new", row]`, `[entity, key, "deleted"]`. New keys that rows refer to read "new",
+    unless whoever calls may choose them."""
     fresh = {
         key
-        for name in machine.entities
+        for name, entity in machine.entities.items()
+        if not entity.named
         for key in after["tables"][name].keys() - before["tables"][name].keys()
     }
 
@@ -304,7 +316,9 @@ def difference(machine: Machine, before: State, after: State) -> list[list[Any]]
                     if value != old[key][field]
                 )
             else:
-                values = {f: comparable(name, f, v) for f, v in row.items() if f != entity.key}
+                values = {f: comparable(name, f, v) for f, v in row.items()}
+                if not entity.named:
+                    del values[entity.key]
                 changes.append([name, "new", values])
         changes += ([name, key, "deleted"] for key in old if key not in new)
     return sorted(changes, key=str)
@@ -318,6 +332,7 @@ class _Entity:
         self.key: str = spec["key"]
         self.prefix: str = spec["prefix"]
         self.whole: bool = spec.get("whole", False)  # whether keys are numbers
+        self.named = False  # whether an operation sets the keys of new rows
         self.fields: dict[str, Json] = spec["fields"]
         self.rules: list[tuple[str, Term]] = [
             (text, as_term(tree)) for text, tree in spec.get("rules", ())
@@ -365,8 +380,11 @@ class _Operation:
         self.args: dict[str, Json] = spec["args"]
         self._machine = machine
         self.changes = writes(spec["steps"])
-        self._steps = [_step(step, machine) for step in spec["steps"]]
+        self._steps = [as_term(step) for step in spec["steps"]]
         self._returns = as_term(spec["returns"]) if spec.get("returns") is not None else None
+        self._unknown = {
+            arg: (code, as_term(text)) for arg, (code, text) in spec.get("unknown", {}).items()
+        }
 
     def arguments(self, given: Json) -> Row:
         """The arguments, moments in one form. Raises CallRefused for the first misfit."""
@@ -400,27 +418,34 @@ class _Operation:
     def bind(self, frame: Frame) -> None:
         """Find the rows that arguments name. Raises CallRefused for one that is not there."""
         for name, kind in self.args.items():
-            if name in frame.args:
-                self._bind(frame, kind, frame.args[name], kind.get("as"))
+            for ref, key in values_of(kind, frame.args.get(name)):
+                if ref["type"] != "ref":
+                    continue
+                entity = ref["entity"]
+                row = frame.tables[entity].get(key)
+                if row is None or not (ref.get("other") or self._machine.owned(frame, entity, row)):
+                    if name in self._unknown:
+                        code, text = self._unknown[name]
+                        raise CallRefused(code, text(frame))
+                    noun = ref["noun"]
+                    raise CallRefused(
+                        f"unknown_{noun}", f"There is no {noun.replace('_', ' ')} {key}."
+                    )
+                if kind.get("as"):
+                    frame.vars[kind["as"]] = row
 
-    def _bind(self, frame: Frame, kind: Json, value: Json, alias: str | None) -> None:
-        if kind["type"] == "ref":
-            entity = kind["entity"]
-            row = frame.tables[entity].get(value)
-            if row is None or not (kind.get("other") or self._machine.owned(frame, entity, row)):
-                noun = kind["noun"]
-                raise CallRefused(
-                    f"unknown_{noun}", f"There is no {noun.replace('_', ' ')} {value}."
-                )
-            if alias:
-                frame.vars[alias] = row
-        elif kind["type"] == "list":
-            for item in value:
-                self._bind(frame, kind["of"], item, None)
-        elif kind["type"] == "object":
-            for name, field in kind["fields"].items():
-                if value.get(name) is not None:
-                    self._bind(frame, field, value[name], None)
+
+def values_of(kind: Json, value: Json) -> Iterator[tuple[Json, Json]]:
+    """The values in an argument that are no list and no object, each with its type."""
+    form = kind.get("type")
+    if form == "list" and isinstance(value, list):
+        for item in value:
+            yield from values_of(kind["of"], item)
+    elif form == "object" and isinstance(value, dict):
+        for name, inner in kind["fields"].items():
+            yield from values_of(inner, value.get(name))
+    elif value is not None:
+        yield kind, value
 
 
 def nodes(tree: Json) -> Iterator[Any]:
@@ -446,9 +471,14 @@ def nodes(tree: Json) -> Iterator[Any]:
                 yield from nodes(part)
 
 
+def nodes_of(tree: Json, *forms: str) -> Iterator[Any]:
+    """Those of some forms."""
+    return (node for node in nodes(tree) if node[0] in forms)
+
+
 def writes(steps: Json) -> bool:
     """Whether an operation's steps can change a state."""
-    return any(node[0] in ("create", "update", "delete") for node in nodes(steps))
+    return any(nodes_of(steps, "create", "update", "delete"))
 
 
 def misfit(kind: Json, value: Json) -> str | None:
@@ -457,7 +487,7 @@ def misfit(kind: Json, value: Json) -> str | None:
     if form in ("text", "ref"):
         if not isinstance(value, str) or len(value) > TEXT:
             return "must be a text"
-        return None if value.strip() else "must not be empty"
+        return None if value.strip() or kind.get("empty") else "must not be empty"
     if form == "boolean":
         return None if isinstance(value, bool) else "must be true or false"
     if form in ("integer", "number"):
@@ -560,23 +590,67 @@ def _number(value: Decimal) -> int | float | None:
     return int(value) if value == value.to_integral_value() else float(value)
 
 
-def _calculate(act: Callable[[Context, Decimal, Decimal], Decimal]) -> Callable[[Any, Any], Any]:
+_SUM = re.compile(r"\s*(?:(\d{1,13}(?:\.\d{1,12})?)|([-+*/()]))\s*")
+_RANKS = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3}
+_SIGNS = {
+    "+": EXACT.add,
+    "-": EXACT.subtract,
+    "*": EXACT.multiply,
+    "/": EXACT.divide,
+    "negative": EXACT.subtract,
+}
+
+
+def _calculate(sign: str) -> Callable[[Any, Any], Any]:
+    act = _SIGNS[sign]
+
     def result(left: Json, right: Json) -> Json:
         one, two = _exact(left), _exact(right)
-        if one is None or two is None:
-            return None
-        try:
-            return _number(act(EXACT, one, two))
-        except InvalidOperation:
-            return None
+        return None if one is None or two is None else _number(act(one, two))
 
     return result
 
 
-_PLUS = _calculate(Context.add)
-_MINUS = _calculate(Context.subtract)
-_TIMES = _calculate(Context.multiply)
-_OVER = _calculate(Context.divide)
+def calculated(text: Json) -> Json:
+    """What a sum comes to that is written with digits, + - * / and brackets: `2 * (3 + 0.5)`. Null
+    if it cannot be read, or not be computed. Two stacks, so that it is read in one pass however
+    deep the brackets are."""
+    values: list[Decimal] = []
+    waiting: list[str] = []  # signs and brackets whose right side is still to come
+
+    def settle(least: int) -> None:
+        """Carry out the signs that bind as firmly as this."""
+        while waiting and waiting[-1] != "(" and _RANKS[waiting[-1]] >= least:
+            sign, right = waiting.pop(), values.pop()
+            values.append(_SIGNS[sign](values.pop() if sign != "negative" else Decimal(0), right))
+
+    if not isinstance(text, str):
+        return None
+    at, complete = 0, False  # `complete`: a value stands before this place
+    while match := _SUM.match(text, at):
+        at, (number, sign) = match.end(), match.groups()
+        if complete == bool(number or sign == "("):  # `2 3`, `2 (`, `* 2`, `()`
+            if complete or sign != "-":
+                return None
+            waiting.append("negative")
+        elif number:
+            values.append(Decimal(number))
+            complete = True
+        elif sign == "(":
+            waiting.append(sign)
+        elif sign == ")":
+            settle(0)
+            if not waiting:
+                return None
+            waiting.pop()
+        else:
+            settle(_RANKS[sign])
+            waiting.append(sign)
+            complete = False
+    if not complete or at < len(text):
+        return None
+    settle(0)
+    return None if waiting else _number(values[0])
 
 
 def rounded(value: Json, places: int) -> Json:
@@ -659,105 +733,62 @@ def as_term(tree: Json) -> Term:
     return FORMS[form](*parts)
 
 
-def _value(constant: Json) -> Term:
-    return lambda frame: constant
+def _of(act: Callable[..., Any]) -> Callable[..., Term]:
+    """A form that comes to what `act` makes of the values of its parts."""
+
+    def form(*trees: Tree) -> Term:
+        terms = [as_term(tree) for tree in trees]
+        if len(terms) == 1:
+            (one,) = terms
+            return lambda frame: act(one(frame))
+        if len(terms) == 2:  # nearly all
+            left, right = terms
+            return lambda frame: act(left(frame), right(frame))
+        return lambda frame: act(*[term(frame) for term in terms])
+
+    return form
 
 
-def _arg(name: str) -> Term:
-    return lambda frame: frame.args.get(name)
+def _parts(act: Callable[..., Any], *names: int) -> Callable[..., Term]:
+    """A form that `act` runs with its parts and the frame: terms, but for those at the places
+    `names`, which are names or constants."""
+
+    def form(*parts: Any) -> Term:
+        terms = (p if p is None or place in names else as_term(p) for place, p in enumerate(parts))
+        return partial(act, *terms)
+
+    return form
 
 
-def _var(name: str) -> Term:
-    return lambda frame: frame.vars.get(name)
+def _field(of: Term, name: str, frame: Frame) -> Any:
+    row = of(frame)
+    return row.get(name) if isinstance(row, dict) else None
 
 
-def _field(of: Tree, name: str) -> Term:
-    if of[0] == "var":  # nearly all
-        alias = of[1]
-
-        def quick(frame: Frame) -> Any:
-            row = frame.vars.get(alias)
-            return row.get(name) if isinstance(row, dict) else None
-
-        return quick
-    inner = as_term(of)
-
-    def look(frame: Frame) -> Any:
-        row = inner(frame)
-        return row.get(name) if isinstance(row, dict) else None
-
-    return look
-
-
-def _hop(of: Tree, entity: str) -> Term:
-    """The row that a key names."""
-    key = as_term(of)
-    return lambda frame: frame.tables[entity].get(_hashable(key(frame)))
-
-
-def _was(tree: Tree, rows: dict[str, Sequence[str]]) -> Term:
+def _was(term: Term, rows: dict[str, Sequence[str]], frame: Frame) -> Any:
     """A value as it was before the call; nothing where there was no call. `rows`: the names that
     stand for rows, each with its entity and the field of its key."""
-    term = as_term(tree)
-
-    def result(frame: Frame) -> Any:
-        if frame.old is None:
-            return None
-        tables, names = frame.tables, frame.vars
-        before = {
-            name: frame.old.tables[entity].get(names[name][key])
-            for name, (entity, key) in rows.items()
-            if isinstance(names.get(name), dict)
-        }
-        frame.tables, frame.vars = frame.old.tables, {**names, **before, **frame.old.vars}
-        value = term(frame)
-        frame.tables, frame.vars = tables, names
-        return value
-
-    return result
+    if frame.old is None:
+        return None
+    tables, names = frame.tables, frame.vars
+    before = {
+        name: frame.old.tables[entity].get(names[name][key])
+        for name, (entity, key) in rows.items()
+        if isinstance(names.get(name), dict)
+    }
+    frame.tables, frame.vars = frame.old.tables, {**names, **before, **frame.old.vars}
+    value = term(frame)
+    frame.tables, frame.vars = tables, names
+    return value
 
 
-def _of_two(act: Callable[[Any, Any], Any]) -> Callable[[Tree, Tree], Term]:
-    def form(left: Tree, right: Tree) -> Term:
-        one, two = as_term(left), as_term(right)
-        return lambda frame: act(one(frame), two(frame))
-
-    return form
-
-
-def _of_one(act: Callable[[Any], Any]) -> Callable[[Tree], Term]:
-    def form(of: Tree) -> Term:
-        inner = as_term(of)
-        return lambda frame: act(inner(frame))
-
-    return form
-
-
-def _ordered(act: Callable[[Any, Any], bool]) -> Callable[[Tree, Tree], Term]:
+def _ordered(act: Callable[[Any, Any], bool]) -> Callable[..., Term]:
     def compare(left: Json, right: Json) -> bool:
         if left is None or right is None or isinstance(left, str) != isinstance(right, str):
             return False
         return act(left, right)
 
-    return _of_two(compare)
-
-
-def _least(act: Callable[..., Any]) -> Callable[..., Term]:
-    def form(*trees: Tree) -> Term:
-        terms = [as_term(tree) for tree in trees]
-
-        def result(frame: Frame) -> Any:
-            values = [term(frame) for term in terms]
-            return None if None in values else act(values)
-
-        return result
-
-    return form
-
-
-def _if(clause: Tree, then: Tree, otherwise: Tree) -> Term:
-    test, yes, no = as_term(clause), as_term(then), as_term(otherwise)
-    return lambda frame: yes(frame) if test(frame) else no(frame)
+    return _of(compare)
 
 
 def _and(*clauses: Tree) -> Term:
@@ -777,26 +808,16 @@ def _or(*clauses: Tree) -> Term:
     return lambda frame: any(test(frame) for test in tests)
 
 
-def _skip(names: Sequence[str], clause: Tree) -> Term:
+def _skip(names: Sequence[str], clause: Term, frame: Frame) -> bool:
     """A condition that says nothing where one of the arguments that it names is absent."""
-    test = as_term(clause)
-    return lambda frame: any(name not in frame.args for name in names) or bool(test(frame))
+    return any(name not in frame.args for name in names) or bool(clause(frame))
 
 
-def _given(name: str) -> Term:
-    return lambda frame: name in frame.args
-
-
-def _text(*parts: Tree) -> Term:
-    terms = [as_term(part) for part in parts]
-
-    def result(frame: Frame) -> str:
-        text = "".join(shown(term(frame)) for term in terms)
-        if len(text) > LONGEST:
-            raise CallRefused(TOO_LARGE, "The request makes too long a text.")
-        return text
-
-    return result
+def _text(*values: Json) -> str:
+    text = "".join(map(shown, values))
+    if len(text) > LONGEST:
+        raise CallRefused(TOO_LARGE, "The request makes too long a text.")
+    return text
 
 
 def _at(day: Json, hour: Json) -> str | None:
@@ -830,14 +851,8 @@ def _rank(value: Json) -> tuple[Any, ...]:
 def _rows(source: Tree, alias: str, clause: Tree | None) -> Callable[[Frame], Iterator[Row]]:
     """The rows of a source that a clause holds for, each under its name while it is looked at."""
     test = as_term(clause) if clause is not None else None
-    if source[0] == "table":
-        near = _nearest(source[1], alias, clause)
-    else:
-        items = as_term(source)
-
-        def near(frame: Frame) -> Iterable[Any]:
-            value = items(frame)
-            return value if isinstance(value, (list, tuple)) else ()
+    table = source[0] == "table"
+    near = _nearest(source[1], alias, clause) if table else _of(_items)(source)
 
     def rows(frame: Frame) -> Iterator[Row]:
         for row in _named(frame, alias, near(frame)):
@@ -846,6 +861,11 @@ def _rows(source: Tree, alias: str, clause: Tree | None) -> Callable[[Frame], It
                 yield row
 
     return rows
+
+
+def _items(value: Json) -> Sequence[Any]:
+    """Those of a list; none of what is no list."""
+    return value if isinstance(value, (list, tuple)) else ()
 
 
 def _named(frame: Frame, alias: str, rows: Iterable[Row]) -> Iterator[Row]:
@@ -872,25 +892,22 @@ def _nearest(entity: str, alias: str, clause: Tree | None) -> Callable[[Frame], 
             continue
         for own, other in (conjunct[1:], conjunct[:0:-1]):
             if own[0] == "field" and own[1] == ["var", alias] and not names_one(other, alias):
-                return _indexed(entity, own[2], as_term(other), names)
+                return partial(_indexed, entity, own[2], as_term(other), names)
     return lambda frame: frame.tables[entity].values()
 
 
 def _indexed(
-    entity: str, field: str, value: Term, names: Sequence[str]
-) -> Callable[[Frame], Iterable[Row]]:
-    def rows(frame: Frame) -> Iterable[Row]:
-        table = frame.tables[entity]
-        if any(name not in frame.args for name in names):
-            return table.values()
-        return table.by(field).get(_hashable(value(frame)), ())
-
-    return rows
+    entity: str, field: str, value: Term, names: Sequence[str], frame: Frame
+) -> Iterable[Row]:
+    table = frame.tables[entity]
+    if any(name not in frame.args for name in names):
+        return table.values()
+    return table.by(field).get(_hashable(value(frame)), ())
 
 
 def names_one(tree: Json, alias: str) -> bool:
     """Whether a tree uses what has this name."""
-    return any(node[0] == "var" and node[1] == alias for node in nodes(tree))
+    return any(node[1] == alias for node in nodes_of(tree, "var"))
 
 
 def _count(source: Tree, alias: str, clause: Tree | None) -> Term:
@@ -913,8 +930,8 @@ def _list(
     alias: str,
     clause: Tree | None,
     order: Sequence[tuple[Tree, bool]],
-    limit: Tree | None,
-    view: Tree | None,
+    limit: Tree | None = None,
+    view: Tree | None = None,
 ) -> Term:
     """Rows in an order, at most so many, each as a view or as it is."""
     rows = _rows(source, alias, clause)
@@ -922,19 +939,17 @@ def _list(
     most = as_term(limit) if limit is not None else None
     shape = as_term(view) if view is not None else None
 
-    def ranked(frame: Frame) -> list[Row]:
-        if not keys:
-            return list(rows(frame))
-        ranks = [([_rank(key(frame)) for key, _ in keys], row) for row in rows(frame)]
-        for place in range(len(keys) - 1, -1, -1):
-            ranks.sort(key=lambda pair: pair[0][place], reverse=keys[place][1])
-        return [row for _, row in ranks]
-
     def result(frame: Frame) -> Any:
-        chosen = ranked(frame)
+        if keys:
+            ranks = [([_rank(key(frame)) for key, _ in keys], row) for row in rows(frame)]
+            for place in range(len(keys) - 1, -1, -1):
+                ranks.sort(key=lambda pair: pair[0][place], reverse=keys[place][1])
+            chosen = [row for _, row in ranks]
+        else:
+            chosen = list(rows(frame))
         cut = most(frame) if most else None
         if isinstance(cut, int):
-            chosen = list(islice(chosen, max(0, cut)))
+            chosen = chosen[: max(0, cut)]
         if shape is None:
             return chosen
         return [_weighed(frame, shape(frame)) for _ in _named(frame, alias, chosen)]
@@ -942,145 +957,75 @@ def _list(
     return result
 
 
-def _first(
-    source: Tree,
-    alias: str,
-    clause: Tree | None,
-    order: Sequence[tuple[Tree, bool]],
-) -> Term:
-    rows = _list(source, alias, clause, order, None, None)
+def _first(*search: Any) -> Term:
+    rows = _list(*search)
     return lambda frame: next(iter(rows(frame)), None)
 
 
 def _view(fields: Sequence[tuple[str, Tree]]) -> Term:
-    """An object; a field that has no value is left out."""
-    terms = [(name, as_term(tree)) for name, tree in fields]
+    """An object; a field that has no value is left out, unless it may be null."""
+    terms = [(name, as_term(tree), tree[0] == "nullable") for name, tree in fields]
 
     def result(frame: Frame) -> Row:
-        values = ((name, _weighed(frame, term(frame))) for name, term in terms)
-        return {name: value for name, value in values if value is not None}
+        values = ((name, _weighed(frame, term(frame)), kept) for name, term, kept in terms)
+        return {name: value for name, value, kept in values if kept or value is not None}
 
     return result
 
 
-def _shown(alias: str, of: Tree, view: Tree) -> Term:
+def _keyed(pairs: Term, frame: Frame) -> Row:
+    """An object of the pairs `key` and `value` that a search gives; one without either is left
+    out."""
+    return {shown(pair["key"]): pair["value"] for pair in pairs(frame) if len(pair) == 2}
+
+
+def _zip(columns: Tree) -> Term:
+    """Lists side by side: an object for the items at each place; null is what a shorter list
+    lacks."""
+    names = [name for name, _ in columns[1]]
+
+    def rows(*values: Json) -> list[Row]:
+        places = zip_longest(*map(_items, values))
+        return [dict(zip(names, items, strict=True)) for items in places]
+
+    term = _of(rows)(*(tree for _, tree in columns[1]))
+    return lambda frame: _weighed(frame, term(frame))
+
+
+def _shown(alias: str, of: Term, view: Term, frame: Frame) -> Row | None:
     """A view of one row; nothing if there is none."""
-    row, shape = as_term(of), as_term(view)
-
-    def result(frame: Frame) -> Any:
-        value = row(frame)
-        if not isinstance(value, dict):
-            return None
-        frame.vars[alias] = value
-        shape_of = shape(frame)
-        del frame.vars[alias]
-        return shape_of
-
-    return result
-
-
-FORMS: dict[str, Callable[..., Term]] = {
-    "value": _value,
-    "arg": _arg,
-    "var": _var,
-    "field": _field,
-    "hop": _hop,
-    "now": lambda: lambda frame: frame.now,
-    "today": lambda: lambda frame: frame.now[:10],
-    "+": _of_two(_PLUS),
-    "-": _of_two(_MINUS),
-    "*": _of_two(_TIMES),
-    "/": _of_two(_OVER),
-    "shift": lambda of, amount, unit: _of_two(lambda a, b: shifted(a, b, unit))(of, amount),
-    "days": _of_two(_span(86_400)),
-    "hours": _of_two(_span(3_600)),
-    "minutes": _of_two(_span(60)),
-    "date": _of_one(lambda moment: moment[:10] if isinstance(moment, str) else None),
-    "time": _of_one(lambda moment: moment[11:16] if isinstance(moment, str) else None),
-    "at": _of_two(_at),
-    "weekday": _of_one(lambda value: (m := _moment(value)) and WEEKDAYS[m.weekday()]),
-    "hour": _of_one(lambda value: (m := _moment(value)) and m.hour),
-    "round": lambda of, places: _of_one(lambda value: rounded(value, places))(of),
-    "money": _of_one(money),
-    "size": _of_one(lambda value: len(value) if isinstance(value, (str, list, tuple)) else 0),
-    "least": _least(min),
-    "most": _least(max),
-    "if": _if,
-    "text": _text,
-    "view": _view,
-    "shown": _shown,
-    "list": _list,
-    "first": _first,
-    "count": _count,
-    "sum": _over(lambda values: reduce(_PLUS, values, 0)),
-    "min": _over(lambda values: min(values, key=_rank, default=None)),
-    "max": _over(lambda values: max(values, key=_rank, default=None)),
-    "=": _of_two(lambda left, right: left == right),
-    "!=": _of_two(lambda left, right: left != right),
-    "<": _ordered(lambda left, right: left < right),
-    "<=": _ordered(lambda left, right: left <= right),
-    ">": _ordered(lambda left, right: left > right),
-    ">=": _ordered(lambda left, right: left >= right),
-    "in": _of_two(lambda part, whole: isinstance(whole, (list, tuple)) and part in whole),
-    "has": _of_two(_has),
-    "same": _of_two(_same),
-    "and": _and,
-    "or": _or,
-    "not": _of_one(lambda value: not value),
-    "given": _given,
-    "was": _was,
-    "skip": _skip,
-}
+    row = of(frame)
+    if not isinstance(row, dict):
+        return None
+    frame.vars[alias] = row
+    shape: Row = view(frame)
+    del frame.vars[alias]
+    return shape
 
 
 # --- steps -----------------------------------------------------------------------------------
 
 
-def _step(tree: Json, machine: Machine) -> Step:
-    form, *parts = tree
-    return STEPS[form](machine, *parts)
+def _when(clause: Term, step: Term, frame: Frame) -> None:
+    if clause(frame):
+        step(frame)
 
 
-def _when(machine: Machine, clause: Tree, step: Tree) -> Step:
-    test, act = as_term(clause), _step(step, machine)
-
-    def run(frame: Frame) -> None:
-        if test(frame):
-            act(frame)
-
-    return run
+def _require(clause: Term, code: str, text: Term, frame: Frame) -> None:
+    if not clause(frame):
+        raise CallRefused(code, text(frame))
 
 
-def _require(machine: Machine, clause: Tree, code: str, text: Tree) -> Step:
-    test, message = as_term(clause), as_term(text)
-
-    def run(frame: Frame) -> None:
-        if not test(frame):
-            raise CallRefused(code, message(frame))
-
-    return run
-
-
-def _find(machine: Machine, name: str, row: Tree, code: str, text: Tree) -> Step:
+def _find(name: str, row: Term, code: str, text: Term, frame: Frame) -> None:
     """The first row of a search under a name, or an error."""
-    found, message = as_term(row), as_term(text)
-
-    def run(frame: Frame) -> None:
-        value = found(frame)
-        if value is None:
-            raise CallRefused(code, message(frame))
-        frame.vars[name] = value
-
-    return run
+    found = row(frame)
+    if found is None:
+        raise CallRefused(code, text(frame))
+    frame.vars[name] = found
 
 
-def _let(machine: Machine, name: str, term: Tree) -> Step:
-    value = as_term(term)
-
-    def run(frame: Frame) -> None:
-        frame.vars[name] = value(frame)
-
-    return run
+def _let(name: str, term: Term, frame: Frame) -> None:
+    frame.vars[name] = term(frame)
 
 
 def _sets(fields: dict[str, Tree], names: dict[str, Sequence[str]]) -> Callable[[Frame], Row]:
@@ -1098,21 +1043,23 @@ def _sets(fields: dict[str, Tree], names: dict[str, Sequence[str]]) -> Callable[
 
 
 def _create(
-    machine: Machine,
-    entity: str,
-    name: str | None,
-    fields: dict[str, Tree],
-    names: dict[str, Sequence[str]],
-) -> Step:
+    entity: str, name: str | None, fields: dict[str, Tree], names: dict[str, Sequence[str]]
+) -> Term:
     values = _sets(fields, names)
 
     def run(frame: Frame) -> None:
-        kind = machine.entities[entity]
-        number = frame.next[entity]
-        while (key := kind.keyed(number)) in frame.tables[entity]:
-            number += 1
-        frame.next[entity] = number + 1
-        row: Row = {kind.key: key, **dict.fromkeys(kind.fields), **values(frame)}
+        kind, given = frame.entities[entity], values(frame)
+        key: Any = given.get(kind.key)
+        if key is None:
+            number = frame.next[entity]
+            while (key := kind.keyed(number)) in frame.tables[entity]:
+                number += 1
+            frame.next[entity] = number + 1
+        elif wrong := misfit({"type": "ref", "whole": kind.whole}, key):
+            raise CallRefused(BROKEN, f"The key of a new row of {entity} {wrong}.")
+        elif key in frame.tables[entity]:
+            raise CallRefused(BROKEN, f"There is a row of {entity} with the key {key} already.")
+        row: Row = {kind.key: key, **dict.fromkeys(kind.fields), **given, kind.key: key}
         frame.put(entity, key, row)
         frame.vars["this"] = row
         for field, term in kind.derived.items():
@@ -1126,31 +1073,21 @@ def _create(
     return run
 
 
-def _row_to(act: str, machine: Machine, entity: str, of: Tree) -> Callable[[Frame], str]:
+def _key_of(frame: Frame, entity: str, row: Json, act: str) -> str:
     """The key of the row that a step changes."""
-    target = as_term(of)
-
-    def key(frame: Frame) -> Any:
-        row = target(frame)
-        found = row[machine.entities[entity].key] if isinstance(row, dict) else ""
-        if found not in frame.tables[entity]:
-            raise CallRefused(BROKEN, f"There is no row of {entity} to {act}.")
-        return found
-
-    return key
+    key = row[frame.entities[entity].key] if isinstance(row, dict) else ""
+    if key not in frame.tables[entity]:
+        raise CallRefused(BROKEN, f"There is no row of {entity} to {act}.")
+    return cast(str, key)
 
 
 def _update(
-    machine: Machine,
-    entity: str,
-    of: Tree,
-    fields: dict[str, Tree],
-    names: dict[str, Sequence[str]],
-) -> Step:
-    target, values = _row_to("change", machine, entity, of), _sets(fields, names)
+    entity: str, of: Tree, fields: dict[str, Tree], names: dict[str, Sequence[str]]
+) -> Term:
+    target, values = as_term(of), _sets(fields, names)
 
     def run(frame: Frame) -> None:
-        key = target(frame)
+        key = _key_of(frame, entity, target(frame), "change")
         row = frame.tables[entity][key]  # a list may still hold what it was
         frame.vars["this"] = row
         changed = {**row, **values(frame)}
@@ -1160,21 +1097,19 @@ def _update(
     return run
 
 
-def _delete(machine: Machine, entity: str, of: Tree) -> Step:
-    target = _row_to("delete", machine, entity, of)
-    return lambda frame: frame.put(entity, target(frame), None)
+def _delete(entity: str, of: Term, frame: Frame) -> None:
+    frame.put(entity, _key_of(frame, entity, of(frame), "delete"), None)
 
 
-def _each(machine: Machine, name: str, of: Tree, entity: str | None, steps: Sequence[Tree]) -> Step:
+def _each(name: str, of: Tree, entity: str | None, steps: Sequence[Tree]) -> Term:
     """Steps for each item of a list, or for each row of an entity that a search gave."""
-    items, acts = as_term(of), [_step(step, machine) for step in steps]
+    items, acts = _of(_items)(of), [as_term(step) for step in steps]
 
     def run(frame: Frame) -> None:
-        values = items(frame)
-        for item in list(values) if isinstance(values, (list, tuple)) else ():
+        for item in list(items(frame)):
             frame.visit()
             if entity:  # an earlier turn of the loop may have changed or deleted it
-                item = frame.tables[entity].get(item[machine.entities[entity].key])
+                item = frame.tables[entity].get(item[frame.entities[entity].key])
                 if item is None:
                     continue
             frame.vars[name] = item
@@ -1185,13 +1120,65 @@ def _each(machine: Machine, name: str, of: Tree, entity: str | None, steps: Sequ
     return run
 
 
-STEPS: dict[str, Callable[..., Step]] = {
-    "when": _when,
-    "require": _require,
-    "find": _find,
-    "let": _let,
+FORMS: dict[str, Callable[..., Term]] = {
+    "value": lambda constant: lambda frame: constant,
+    "arg": lambda name: lambda frame: frame.args.get(name),
+    "var": lambda name: lambda frame: frame.vars.get(name),
+    "given": lambda name: lambda frame: name in frame.args,
+    "now": lambda: lambda frame: frame.now,
+    "today": lambda: lambda frame: frame.now[:10],
+    "field": _parts(_field, 1),
+    "hop": _parts(lambda of, entity, frame: frame.tables[entity].get(_hashable(of(frame))), 1),
+    "was": _parts(_was, 1),
+    **{sign: _of(_calculate(sign)) for sign in "+-*/"},
+    "shift": _parts(lambda of, amount, unit, frame: shifted(of(frame), amount(frame), unit), 2),
+    "days": _of(_span(86_400)),
+    "hours": _of(_span(3_600)),
+    "minutes": _of(_span(60)),
+    "date": _of(lambda moment: moment[:10] if isinstance(moment, str) else None),
+    "time": _of(lambda moment: moment[11:16] if isinstance(moment, str) else None),
+    "at": _of(_at),
+    "weekday": _of(lambda value: (m := _moment(value)) and WEEKDAYS[m.weekday()]),
+    "hour": _of(lambda value: (m := _moment(value)) and m.hour),
+    "calculate": _of(calculated),
+    "round": _parts(lambda of, places, frame: rounded(of(frame), places), 1),
+    "money": _of(money),
+    "size": _of(lambda value: len(value) if isinstance(value, (str, list, tuple)) else 0),
+    "least": _of(lambda *values: None if None in values else min(values)),
+    "most": _of(lambda *values: None if None in values else max(values)),
+    "if": _parts(lambda test, yes, no, frame: yes(frame) if test(frame) else no(frame)),
+    "text": _of(_text),
+    "view": _view,
+    "nullable": as_term,
+    "keyed": _parts(_keyed),
+    "zip": _zip,
+    "shown": _parts(_shown, 0),
+    "list": _list,
+    "first": _first,
+    "count": _count,
+    "sum": _over(lambda values: reduce(_calculate("+"), values, 0)),
+    "min": _over(lambda values: min(values, key=_rank, default=None)),
+    "max": _over(lambda values: max(values, key=_rank, default=None)),
+    "=": _of(lambda left, right: left == right),
+    "!=": _of(lambda left, right: left != right),
+    "<": _ordered(lambda left, right: left < right),
+    "<=": _ordered(lambda left, right: left <= right),
+    ">": _ordered(lambda left, right: left > right),
+    ">=": _ordered(lambda left, right: left >= right),
+    "in": _of(lambda part, whole: isinstance(whole, (list, tuple)) and part in whole),
+    "has": _of(_has),
+    "same": _of(_same),
+    "and": _and,
+    "or": _or,
+    "not": _of(lambda value: not value),
+    "skip": _parts(_skip, 0),
+    # steps
+    "when": _parts(_when),
+    "require": _parts(_require, 1),
+    "find": _parts(_find, 0, 2),
+    "let": _parts(_let, 0),
     "create": _create,
     "update": _update,
-    "delete": _delete,
+    "delete": _parts(_delete, 0),
     "each": _each,
 }

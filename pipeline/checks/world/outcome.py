@@ -36,12 +36,14 @@ from toolloom.pipeline.checks.transcript import (
     shown,
 )
 from toolloom.pipeline.checks.world.interpreter import (
+    Frame,
     Json,
     Machine,
     Row,
     State,
     as_term,
     state_of,
+    values_of,
 )
 from toolloom.pipeline.checks.world.interpreter import difference as difference
 from toolloom.schemas import Dialogue, Observation, Reason, Setting, Told, canonical, digest
@@ -91,13 +93,12 @@ def outcome(dialogue: Dialogue, machine: Machine) -> Iterator[Fault]:
     start = state = state_of(setting.start["tables"], setting.start["me"], setting.start["next"])
     calls = [call for call in made(dialogue) if call.api and call.api.source.kind == "world"]
     own = [call for call in calls if call.api and call.api.source.reference == setting.world]
-    done, broken = list[Acted](), list[Fault]()
+    broken, keeper = list[Fault](), _PolicyKeeper(machine, now)
     for call in own:
         acted = Acted(_operation(call), call.arguments, _agreed(dialogue, call))
         after, response, error = machine.apply(state, acted.name, call.arguments, now)
-        for policy in () if error else _broken(machine, acted, done, state, now):
+        for policy in keeper.broken(acted, state, error):
             broken.append(Fault(Reason.POLICY_BROKEN, call.place, f"{call.name}: {policy}"))
-        done.append(acted)
         seen, state = observed(response, error), after
         if not _repeats(dialogue, call, seen):
             there = shown(
@@ -156,7 +157,7 @@ def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[
     known |= {setting.start["me"]} if setting else set()
     for name, value in call.arguments.items():
         schema = named(name, call.api.properties.get(name))
-        for kind, leaf in _leaves_of(operation.args.get(name, {}), value):
+        for kind, leaf in values_of(operation.args.get(name, {}), value):
             form = kind.get("type")
             if form == "ref":
                 held = leaf in known or any(exact(str(leaf), text) for text in texts)
@@ -166,18 +167,6 @@ def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[
                 held = True
             if not held:
                 yield name, leaf
-
-
-def _leaves_of(kind: Json, value: Json) -> Iterator[tuple[Json, Json]]:
-    """The values inside an argument, each with its kind."""
-    if kind.get("type") == "list" and isinstance(value, list):
-        for item in value:
-            yield from _leaves_of(kind["of"], item)
-    elif kind.get("type") == "object" and isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _leaves_of(kind["fields"].get(name, {}), inner)
-    elif value is not None:
-        yield kind, value
 
 
 def _operation(call: CallMade) -> str:
@@ -253,37 +242,52 @@ def broken_policies(
     machine: Machine, start: State, now: str, calls: Sequence[Acted]
 ) -> Iterator[Broken]:
     """Each policy that a call breaks: calls that fail break none, as nothing comes of them."""
-    state = start
+    state, keeper = start, _PolicyKeeper(machine, now)
     for number, call in enumerate(calls):
         after, _, error = machine.apply(state, call.name, call.arguments, now)
-        if error is None:
-            broken = _broken(machine, call, calls[:number], state, now)
-            yield from (Broken(number, says) for says in broken)
+        yield from (Broken(number, says) for says in keeper.broken(call, state, error))
         state = after
 
 
-def _broken(
-    machine: Machine, call: Acted, done: Sequence[Acted], before: State, now: str
-) -> Iterator[str]:
-    """The policies that a call breaks, made in the state `before`, after those that are `done`."""
-    policies = [p for p in machine.world["policies"] if call.name in p["calls"]]
-    frame = machine.bound(before, call.name, call.arguments, now) if policies else None
-    if frame is None:
-        return
-    for policy in policies:
+class _PolicyKeeper:
+    """Holds the calls of a dialogue, in their order, to the policies of its world."""
+
+    def __init__(self, machine: Machine, now: str) -> None:
+        self.machine, self.now = machine, now
+        self.done: list[Acted] = []
+        self.values: dict[str, list[Json]] = {}  # of `one` and `once`, by what the policy says
+
+    def broken(self, call: Acted, before: State, error: str | None) -> list[str]:
+        """The policies that a call breaks, made in the state `before`."""
+        policies = [p for p in self.machine.world["policies"] if call.name in p["calls"]]
+        frame = None
+        if policies and error is None:
+            frame = self.machine.bound(before, call.name, call.arguments, self.now)
+        says = [p["says"] for p in policies if frame and not self._keeps(p, call, frame)]
+        self.done.append(call)
+        return says
+
+    def _keeps(self, policy: Json, call: Acted, frame: Frame) -> bool:
         same = [(name, call.arguments.get(name)) for name in policy.get("same", ())]
         looked = any(
             earlier.name in policy.get("first", ())
             and all(earlier.arguments.get(name, value) == value for name, value in same)
-            for earlier in done
+            for earlier in self.done
         )
         clauses = policy.get("must", {}).get(call.name, ())
-        if (
-            (policy.get("consent") and not call.agreed)
-            or not all(as_term(tree)(frame) for _, tree in clauses)
-            or (policy.get("first") and not looked)
-        ):
-            yield policy["says"]
+        kept = all(as_term(tree)(frame) for _, tree in clauses)
+        for key in ("one", "once"):
+            tree = policy.get(key, {}).get(call.name)
+            value = as_term(tree)(frame) if tree else None
+            if value is not None:
+                earlier = self.values.setdefault(f"{key} {policy['says']}", [])
+                kept = kept and (not earlier or (value in earlier) == (key == "one"))
+                earlier.append(value)
+        return (
+            kept
+            and (call.agreed or not policy.get("consent"))
+            and (looked or not policy.get("first"))
+        )
 
 
 # --- what is said -----------------------------------------------------------------------------

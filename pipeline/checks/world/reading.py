@@ -8,7 +8,7 @@ all of them at once. docs/worlds.md is the page for those who write worlds.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -27,36 +27,27 @@ MOST = {"entities": 40, "operations": 120, "steps": 24, "fields": 40, "rows": 20
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_QUOTED = r"'(?:[^'\\]|\\.)*'"
 _FIELD = re.compile(
-    r"(?P<type>->\s*[a-z_]+|list of .+?|like [a-z_.]+|[a-z]+)"
-    r"(?:\((?P<inside>[^()]*)\))?"
+    r"(?P<type>->\s*[a-z_]+|list of [^(]+?|like [a-z_.]+|[a-z]+)"
+    rf"(?:\((?P<inside>(?:{_QUOTED}|[^()'])*+|[^()]*)\))?"
     r"(?P<flags>(?:\s+(?:label|secret|free|known|unique|optional|other|empty))*)"
     r"(?:\s+=\s+(?P<derived>.+?))?(?:\s+--\s+(?P<about>.+))?"
 )
 _RANGE = re.compile(r"(?P<low>-?[\d.:]+?)\s*\.\.\s*(?P<high>-?[\d.:]+)(?:\s+by\s+(?P<by>[\d.]+))?")
 _TYPES = {
-    "text": "text",
-    "person": "text",
-    "code": "text",
-    "integer": "integer",
-    "number": "number",
-    "money": "number",
-    "boolean": "boolean",
-    "date": "date",
-    "time": "time",
-    "datetime": "datetime",
-    "choice": "choice",
-}
+    name: name for name in ("text", *grammar.NUMBERS, "boolean", *grammar.MOMENTS, "choice")
+} | {"person": "text", "code": "text", "money": "number"}
+_STEPS = ("require", "find", "let", "create", "update", "delete", "each")
 _KEYS = {
     "world": {"world", "category", "tool", "about", "currency", "actor", "entities", "operations"}
     | {"policies", "promises"},
     "entity": {"key", "noun", "called", "rows", "fields", "data", "rules", "likely", "rising"},
-    "operation": {"about", "args", "steps", "returns"},
-    "policy": {"says", "calls", "must", "first", "same", "consent", "words"},
+    "operation": {"about", "args", "unknown", "steps", "returns"},
+    "policy": {"says", "calls", "must", "first", "same", "one", "once", "consent", "words"},
     "promise": {"effects", "only_if", "after", "shows"},
+    "step": {"when", "else", "fix", "as", "set", "do", *_STEPS},
 }
-_STEPS = ("require", "find", "let", "create", "update", "delete", "each")
-_STEP_KEYS = {"when", "else", "fix", "as", "set", "do", *_STEPS}
 
 
 @dataclass
@@ -82,15 +73,21 @@ class _World:
             self.fault(place, str(mistake))
             return None
 
+    def known(self, name: str, names: Iterable[str], place: Place, what: str) -> bool:
+        """Whether a name is one of those that can stand at a place; another is a fault."""
+        every = list(names)
+        if name not in every:
+            self.fault(place, f"`{name[:60]}` is {what}{grammar.near(name, every)}.")
+        return name in every
+
     def mapping(self, value: Any, place: Place, kind: str = "") -> dict[str, Any]:
         """A mapping with known keys; anything else is a fault."""
         if not isinstance(value, dict):
             self.fault(place, "A mapping (`name: …`) is needed here.")
             return {}
-        for key in value:
-            if kind and key not in _KEYS[kind]:
-                hints = grammar.near(str(key), _KEYS[kind])
-                self.fault((*place, key), f"`{str(key)[:60]}` is unknown here{hints}.")
+        for key in value if kind else ():
+            where = "in a step" if kind == "step" else "here"
+            self.known(str(key), _KEYS[kind], (*place, key), f"unknown {where}")
         return value
 
     def listing(self, value: Any, place: Place) -> list[Any]:
@@ -127,6 +124,13 @@ class _World:
                 )
 
 
+def _written(value: Any) -> str:
+    """The text of a term. Raises Mistake for what YAML takes for a list or a mapping."""
+    if isinstance(value, (dict, list)):
+        raise Mistake("A term is needed here; one that begins with `[` or `{` stands in quotes.")
+    return str(value)
+
+
 def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
     """A world of a YAML value whose scalars are texts, as JSON for the interpreter.
 
@@ -135,16 +139,13 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
     reader = _World({}, fault)
     reader.raw = reader.mapping(raw, (), "world")
     names = list(reader.named(reader.raw.get("entities"), ("entities",), "entities"))
-    for name, spec in names:
-        _declare(reader, name, spec)
+    heads = {name: _declare(reader, name, spec) for name, spec in names}
     for name, spec in names:
         _fields(reader, name, spec)
     actor = str(reader.raw.get("actor") or "")
-    if actor in reader.entities:
+    if actor and reader.known(actor, reader.entities, ("actor",), "not an entity"):
         reader.actor = actor
-    elif actor:
-        fault(("actor",), f"`{actor[:60]}` is not an entity{grammar.near(actor, reader.entities)}.")
-    entities = {name: _entity(reader, name, spec) for name, spec in names}
+    entities = {name: _entity(reader, name, spec, heads[name]) for name, spec in names}
     _written_references(reader, entities)
     operations, scopes = {}, {}
     every = reader.raw.get("operations")
@@ -154,8 +155,8 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
         for code, error in operation["errors"].items():
             if "fix" in error and error["fix"] not in operations:
                 hints = grammar.near(error["fix"], operations)
-                place: Place = ("operations", name, "steps")
-                fault(place, f"The fix of `{code}` is not an operation{hints}.")
+                steps: Place = ("operations", name, "steps")
+                fault(steps, f"The fix of `{code}` is not an operation{hints}.")
     return {
         "name": reader.text(reader.raw.get("world"), ("world",)),
         "category": str(reader.raw.get("category", "")),
@@ -173,20 +174,28 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
 # --- entities --------------------------------------------------------------------------------
 
 
-def _declare(reader: _World, name: str, raw: Any) -> None:
-    """The name and key of an entity: others refer to it before it is read."""
+def _declare(reader: _World, name: str, raw: Any) -> dict[str, Any]:
+    """What an entity says of its key: others refer to it before it is read."""
     spec = reader.mapping(raw, ("entities", name), "entity")
     key = str(spec.get("key", ""))
     match = re.fullmatch(r"([a-z][a-z0-9_]*) ([A-Za-z]+[-_]?|#|(?=\d))(\d*)", key)
     if not match:
-        where = ("entities", name, "key")
         reader.fault(
-            where, f"{key!r} is not a key: a field and a prefix are, as in `order_id ORD-`."
+            ("entities", name, "key"),
+            f"{key!r} is not a key: a field and a prefix are, as in `order_id ORD-`.",
         )
-    reader.keys[name] = match[1] if match else f"{name}_id"
+    field_name, prefix, first = match.groups() if match else (f"{name}_id", "", "1")
+    whole = {"whole": True} if match and not prefix else {}
+    reader.keys[name] = field_name
     reader.nouns[name] = str(spec.get("noun") or _singular(name))
-    kind = {"type": "ref", "entity": name} | ({"whole": True} if match and not match[2] else {})
-    reader.entities[name] = {reader.keys[name]: kind}
+    reader.entities[name] = {field_name: {"type": "ref", "entity": name, **whole}}
+    return {
+        "key": field_name,
+        "prefix": prefix.lstrip("#"),
+        **whole,
+        "first": int(first or 1001),
+        "noun": reader.nouns[name],
+    }
 
 
 def _singular(name: str) -> str:
@@ -223,7 +232,8 @@ def kind_of(reader: _World, raw: Any, place: Place, ranges: str = "") -> Kind:
     if match is None:
         reader.fault(
             place,
-            f"{text!r} is not a type; for instance `text label`, `integer(1..9)`, `-> orders`.",
+            f"{text[:200]!r} is not a type; for instance `text label`, `integer(1..9)`, "
+            "`-> orders`.",
         )
         return {"type": "any"}
     kind = _simple(reader, match["type"], match["inside"], place, ranges)
@@ -256,14 +266,12 @@ def _nested(reader: _World, raw: dict[str, Any], place: Place, ranges: str) -> K
 def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges: str) -> Kind:
     if form.startswith("->"):
         entity = form[2:].strip()
-        if entity not in reader.entities:
-            hints = grammar.near(entity, reader.entities)
-            reader.fault(place, f"`{entity}` is not an entity{hints}.")
+        if not reader.known(entity, reader.entities, place, "not an entity"):
             return {"type": "any"}
         own = next(iter(reader.entities[entity].values()))  # that of its key
         return {**own, "noun": reader.nouns[entity]}
     if form.startswith("list of "):
-        item = f"{form[8:]}({inside})" if inside else form[8:]
+        item = form[8:] if inside is None else f"{form[8:]}({inside})"
         return grammar.list_of(kind_of(reader, item, place, ranges))
     if form.startswith("like "):
         entity, _, other = form[5:].partition(".")
@@ -273,10 +281,7 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
             return {"type": "any"}
         taken = ("unique", "optional", "= ", "label", "known")
         return {n: v for n, v in known[other].items() if n not in taken} | {"like": form[5:]}
-    if form not in _TYPES:
-        reader.fault(
-            place, f"`{form}` is not a type{grammar.near(form, [*_TYPES, '->', 'list of'])}."
-        )
+    if not reader.known(form, [*_TYPES, "->", "list of"], place, "not a type"):
         return {"type": "any"}
     kind: Kind = {"type": _TYPES[form]}
     if form in ("person", "money"):
@@ -284,7 +289,7 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
     if form == "choice":
         _choices(reader, kind, inside or "", place)
     elif form == "text" and inside:
-        kind["examples"] = [text.strip() for text in inside.split(";") if text.strip()]
+        kind["examples"] = [text for text, _ in _pieces(inside, ";") if text]
     elif form == "code":
         kind |= {"role": "code", "pattern": inside or "9999"}
     elif inside is not None:
@@ -292,16 +297,27 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
     return kind
 
 
+def _pieces(text: str, signs: str) -> Iterator[tuple[str, str]]:
+    """What signs part, each with the sign behind it. One that has such a sign stands in quotes."""
+    for piece, sign in re.findall(rf"\s*({_QUOTED}|[^{signs}]*)\s*([{signs}]|$)", text):
+        quoted = re.fullmatch(_QUOTED, piece)
+        yield grammar.unquoted(piece) if quoted else piece.strip(), sign
+
+
 def _choices(reader: _World, kind: Kind, inside: str, place: Place) -> None:
     """`a, b, c`, or with the ways that a value may go: `a > b > c; a > d`."""
     moves: dict[str, list[str]] = {}
     choices: list[str] = []
-    for chain in inside.split(";"):
-        steps = [step.strip() for step in re.split(r"[>,]", chain) if step.strip()]
-        choices += [step for step in steps if step not in choices]
-        if ">" in chain:
-            for one, two in pairwise(steps):
+    steps: list[str] = []  # since the last `;`
+    ways = False  # whether one of them leads to the next
+    for step, sign in _pieces(inside, ",;>"):
+        steps += [step] if step else []
+        ways = ways or sign == ">"
+        if sign in (";", ""):
+            choices += [step for step in steps if step not in choices]
+            for one, two in pairwise(steps) if ways else ():
                 moves.setdefault(one, []).append(two)
+            steps, ways = [], False
     if not choices:
         reader.fault(place, "A choice needs values: `choice(open, closed)`.")
     kind["choices"] = choices
@@ -335,11 +351,9 @@ def _bounds(reader: _World, kind: Kind, inside: str, place: Place, ranges: str) 
         kind |= bounds
 
 
-def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
+def _entity(reader: _World, name: str, raw: Any, head: dict[str, Any]) -> dict[str, Any]:
     spec = raw if isinstance(raw, dict) else {}
     place: Place = ("entities", name)
-    key = str(spec.get("key", "")).partition(" ")[2]
-    match = re.fullmatch(r"(.*?)(\d*)", key)
     fields = {f: k for f, k in reader.entities[name].items() if f != reader.keys[name]}
     own = reader.scope().at("this", name, shown=True)
     for field_name, kind in fields.items():
@@ -351,17 +365,11 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
     rules = _clauses(reader, reader.listing(spec.get("rules"), place), own, (*place, "rules"))
     likely = _clauses(reader, reader.listing(spec.get("likely"), place), own, (*place, "likely"))
     rising = str(spec.get("rising", ""))
-    if rising and rising not in fields:
-        reader.fault(
-            (*place, "rising"), f"`{rising}` is not a field{grammar.near(rising, fields)}."
-        )
+    if rising:
+        reader.known(rising, fields, (*place, "rising"), "not a field")
     called = reader.told((*place, "called"), grammar.template, str(spec.get("called", "")), own)
     return {
-        "key": reader.keys[name],
-        "prefix": match[1].lstrip("#") if match else "",
-        **({"whole": True} if key.isdecimal() else {}),
-        "first": int(match[2] or 1001) if match else 1,
-        "noun": reader.nouns[name],
+        **head,
         "called": called,
         "rows": _row_range(reader, name, spec.get("rows"), (*place, "rows")),
         "fields": fields,
@@ -373,14 +381,13 @@ def _entity(reader: _World, name: str, raw: Any) -> dict[str, Any]:
 
 
 def _fitting(text: str, scope: NameScope, kind: Kind) -> Tree:
-    tree, found = (
-        (grammar.template(text[1:-1], scope), grammar.TEXT)
-        if text.startswith('"')
-        else grammar.term(text, scope)
-    )
+    tree, found = grammar.term(text, scope)
     tree, found = grammar.as_key(tree, found, kind, scope)
     if not grammar.fits(kind, found):
-        raise Mistake(f"{text!r} is {grammar.said(found)}, and {grammar.said(kind)} is needed.")
+        days = kind["type"] in ("date", "datetime") and found["type"] in grammar.NUMBERS
+        hint = f": write `today + {text} days`" if days else ""
+        need = f"{grammar.said(kind)} is needed{hint}"
+        raise Mistake(f"{text!r} is {grammar.said(found)}, and {need}.")
     grammar.check_choice(tree, kind)
     return tree
 
@@ -403,7 +410,7 @@ def _row_range(reader: _World, name: str, raw: Any, place: Place) -> list[Any] |
 
 
 EMPTY = ("null", "~", "", "nothing")
-"""How a written row says that an optional field has no value."""
+"""How a written row says that an optional field has no value; `""` is a value of `text empty`."""
 
 
 def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, Any]]:
@@ -421,7 +428,7 @@ def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, A
             if kind is None:
                 hints = grammar.near(str(field_name), reader.entities[name])
                 reader.fault(where, f"{name} has no field `{str(field_name)[:60]}`{hints}.")
-            elif text in EMPTY and kind["type"] != "choice":
+            elif text in EMPTY and kind["type"] != "choice" and (text or not kind.get("empty")):
                 values[field_name] = None
                 if not kind.get("optional"):
                     hint = "write a value, or leave the field out to have one drawn"
@@ -467,7 +474,10 @@ def constant(kind: Kind, raw: Any) -> Any:
         PATTERNS[form].fullmatch(text) or re.fullmatch(r"[+-]\d{1,4}(T\d\d:\d\d)?", text)
     ):
         return text
-    raise Mistake(f"{text[:60]!r} is not {grammar.said(kind)}.")
+    hint = ""
+    if form in ("date", "datetime"):
+        hint = "; write 2026-03-14" + "T09:30" * (form == "datetime") + ", or days from today: `+3`"
+    raise Mistake(f"{text[:60]!r} is not {grammar.said(kind)}{hint}.")
 
 
 # --- operations ------------------------------------------------------------------------------
@@ -487,8 +497,15 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
                 named = f"`{kind['as']}` is the name of two rows, or a word of the language"
                 reader.fault((*place, "args", arg), f"{named}: rename `{arg}`.")
             scope = scope.bound(kind["as"], {**grammar.row_of(kind["entity"]), "arg": arg})
-    scope = given = replace(scope, args=args)
     errors: Errors = {}
+    unknown = {}
+    plain = replace(reader.scope(), args=args)  # while rows are looked for, none has a name
+    for arg, text in reader.mapping(spec.get("unknown", {}), (*place, "unknown")).items():
+        where = (*place, "unknown", arg)
+        keyed = (each for each, kind in args.items() if any(grammar.keys_of(kind)))
+        if reader.known(str(arg), keyed, where, "no argument that names a row"):
+            unknown[arg] = reader.told(where, _refusal, str(text), plain, errors)
+    scope = given = replace(scope, args=args)
     raw_steps = reader.listing(spec.get("steps"), (*place, "steps"))
     if len(raw_steps) > MOST["steps"]:
         reader.fault((*place, "steps"), f"An operation has at most {MOST['steps']} steps.")
@@ -503,6 +520,7 @@ def _operation(reader: _World, name: str, raw: Any) -> tuple[dict[str, Any], Nam
     operation = {
         "about": reader.text(spec.get("about"), (*place, "about")),
         "args": args,
+        **({"unknown": unknown} if unknown else {}),
         "steps": steps,
         "returns": returns,
         "shape": shape,
@@ -517,12 +535,8 @@ def _steps(
     steps: list[Tree] = []
     for number, raw_step in enumerate(raw):
         where = (*place, number)
-        spec = reader.mapping(raw_step, where)
+        spec = reader.mapping(raw_step, where, "step")
         acts = [act for act in _STEPS if act in spec]
-        for key in spec:
-            if key not in _STEP_KEYS:
-                hints = grammar.near(str(key), _STEP_KEYS)
-                reader.fault((*where, key), f"`{str(key)[:60]}` is unknown in a step{hints}.")
         if len(acts) != 1:
             reader.fault(where, f"A step does one of {', '.join(_STEPS)}; here are {len(acts)}.")
             continue
@@ -532,7 +546,9 @@ def _steps(
         step = _Step(reader, spec, scope, where, errors)
         trees = reader.told(where, getattr(step, f"read_{acts[0]}"))
         if trees is None:  # what it would have named raises no mistakes of its own
-            scope = scope.bound(str(spec.get("as", "")), grammar.ANY)
+            lets = spec["let"] if acts == ["let"] and isinstance(spec["let"], dict) else {}
+            for name in (*lets, *([spec["as"]] if "as" in spec else [])):
+                scope = scope.bound(str(name), grammar.ANY)
             continue
         if "when" in spec:
             asking = replace(scope, skips=False)
@@ -543,19 +559,33 @@ def _steps(
     return steps, scope
 
 
-def _response(reader: _World, raw: Any, scope: NameScope, place: Place) -> tuple[Tree, Kind]:
+def _response(
+    reader: _World, raw: Any, scope: NameScope, place: Place, inner: bool = False
+) -> tuple[Tree, Kind]:
     """What is returned: a term, or an object of terms."""
     if not isinstance(raw, dict):
-        return reader.told(place, grammar.term, str(raw), scope) or (
-            ["value", None],
-            grammar.NOTHING,
-        )
-    parts = {name: _response(reader, raw[name], scope, (*place, name)) for name in raw}
+        act = grammar.entry if inner else grammar.term
+        nothing = (["value", None], grammar.NOTHING)
+        return reader.told(place, lambda: act(_written(raw), scope)) or nothing
+    parts = {name: _response(reader, raw[name], scope, (*place, name), True) for name in raw}
     fields = {name: shape for name, (_, shape) in parts.items()}
     return ["view", [[n, tree] for n, (tree, _) in parts.items()]], {
         "type": "object",
         "fields": fields,
     }
+
+
+def _refusal(said: str, scope: NameScope, errors: Errors, fix: Any = None) -> tuple[str, Tree]:
+    """The code and the text of an error: `twice: It was renewed twice.`"""
+    code, _, text = said.partition(":")
+    code, text = code.strip(), text.strip()
+    if not _NAME.fullmatch(code) or not text:
+        raise Mistake('`else` needs a code and a text: `else: "too_late: It was sent on {sent}."`')
+    if code in (INVALID, BROKEN, TOO_LARGE):
+        raise Mistake(f"`{code}` is what any call may end in: give the error another code.")
+    tree = grammar.template(text, scope)
+    errors.setdefault(code, {"text": text} | ({"fix": str(fix)} if fix else {}))
+    return code, tree
 
 
 @dataclass
@@ -569,51 +599,42 @@ class _Step:
     errors: Errors
 
     def refusal(self) -> tuple[str, Tree]:
-        """The code and text after `else`: `twice: It was renewed twice.`"""
-        code, _, text = str(self.spec.get("else", "")).partition(":")
-        code, text = code.strip(), text.strip()
-        if not _NAME.fullmatch(code) or not text:
-            raise Mistake(
-                '`else` needs a code and a text: `else: "too_late: It was sent on {sent}."`'
-            )
-        if code in (INVALID, BROKEN, TOO_LARGE):
-            raise Mistake(f"`{code}` is what any call may end in: give the error another code.")
-        fix = {"fix": str(self.spec["fix"])} if self.spec.get("fix") else {}
-        tree = grammar.template(text, self.scope)
-        self.errors.setdefault(code, {"text": text} | fix)
-        return code, tree
+        """The code and text after `else`."""
+        said, fix = str(self.spec.get("else", "")), self.spec.get("fix")
+        return _refusal(said, self.scope, self.errors, fix)
 
     def target(self, act: str) -> tuple[Tree, str]:
         """The row that an act changes, and its entity."""
-        tree, kind = grammar.term(str(self.spec[act]), self.scope)
+        tree, kind = grammar.term(_written(self.spec[act]), self.scope)
         if kind["type"] == "ref":
             tree, kind = ["hop", tree, kind["entity"]], grammar.row_of(kind["entity"])
         if kind["type"] != "row":
             raise Mistake(f"`{act}` needs a row, and {self.spec[act]!r} is {grammar.said(kind)}.")
         return tree, kind["entity"]
 
-    def sets(self, entity: str, scope: NameScope) -> list[Any]:
-        """New values of fields, and the arguments without which one is not set."""
+    def sets(self, entity: str, scope: NameScope, new: bool = False) -> list[Any]:
+        """New values of fields, of a new row of its key too, and the arguments without which one is
+        not set."""
         fields: dict[str, Tree] = {}
         names: dict[str, list[str]] = {}
         columns = self.world.entities[entity]
         for name, text in self.world.mapping(
             self.spec.get("set", {}), (*self.place, "set")
         ).items():
-            if name not in columns or name == self.world.keys[entity]:
+            if name not in columns or (name == self.world.keys[entity] and not new):
                 hints = grammar.near(str(name), columns)
                 raise Mistake(f"{entity} has no field `{name}` to set{hints}.")
-            fields[name] = _fitting(str(text), scope, columns[name])
+            fields[name] = _fitting(_written(text), scope, columns[name])
             if absent := grammar.absent_in(fields[name], scope):
                 names[name] = absent
         return [fields, names]
 
     def read_require(self) -> list[Tree]:
-        test = grammar.clause(str(self.spec["require"]), self.scope)
+        test = grammar.clause(_written(self.spec["require"]), self.scope)
         return [["require", test, *self.refusal()]]
 
     def read_find(self) -> list[Tree]:
-        text = str(self.spec["find"])
+        text = _written(self.spec["find"])
         tree, kind = grammar.term(text, self.scope)
         if kind["type"] == "list" and kind["of"]["type"] == "row":
             tree, kind = ["first", *tree[1:5]], kind["of"]
@@ -627,7 +648,7 @@ class _Step:
     def read_let(self) -> list[Tree]:
         trees: list[Tree] = []
         for name, text in self.world.named(self.spec["let"], (*self.place, "let")):
-            tree, kind = grammar.term(str(text), self.scope)
+            tree, kind = grammar.term(_written(text), self.scope)
             known = self.scope.names.get(name, kind)
             if not grammar.fits(known, kind):
                 raise Mistake(f"`{name}` is {grammar.said(known)} already.")
@@ -642,7 +663,7 @@ class _Step:
         if entity not in self.world.entities:
             hints = grammar.near(entity, self.world.entities)
             raise Mistake(f"`{entity[:60]}` is not an entity{hints}.")
-        fields, names = self.sets(entity, self.scope)
+        fields, names = self.sets(entity, self.scope, new=True)
         for name, kind in self.world.entities[entity].items():
             needed = not kind.get("optional") and "derived" not in kind and name not in fields
             if needed and name != self.world.keys[entity]:
@@ -662,7 +683,7 @@ class _Step:
         return [["delete", entity, tree]]
 
     def read_each(self) -> list[Tree]:
-        tree, kind = grammar.term(str(self.spec["each"]), self.scope)
+        tree, kind = grammar.term(_written(self.spec["each"]), self.scope)
         if kind["type"] != "list":
             raise Mistake(
                 f"`each` needs a list, and {self.spec['each']!r} is {grammar.said(kind)}."
@@ -700,26 +721,34 @@ def _policies(reader: _World, scopes: Mapping[str, NameScope]) -> list[dict[str,
             for key in ("calls", "first", "same")
         )
         for name in (*calls, *firsts):
-            if name not in scopes:
-                hints = grammar.near(name, scopes)
-                reader.fault(place, f"`{name[:60]}` is not an operation{hints}.")
+            reader.known(name, scopes, place, "not an operation")
         policy["calls"] = calls
+        known = [name for name in calls if name in scopes]
         if "must" in spec:
             policy["must"] = {
-                name: _clauses(reader, spec["must"], scopes[name], (*place, "must"))
-                for name in calls
-                if name in scopes
+                n: _clauses(reader, spec["must"], scopes[n], (*place, "must")) for n in known
             }
+        for key in ("one", "once"):
+            if key in spec:
+                terms = {n: _compared(reader, spec[key], scopes[n], (*place, key)) for n in known}
+                policy[key] = terms
         if firsts:
             policy |= {"first": firsts, "same": same}
         for key in ("consent", "words"):
             if spec.get(key) == "true":
                 policy[key] = True
         if set(policy) <= {"says", "calls"}:
-            ways = "must, first, consent or words"
+            ways = "must, first, one, once, consent or words"
             reader.fault(place, f"A policy needs what holds it: {ways}.")
         policies.append(policy)
     return policies
+
+
+def _compared(reader: _World, raw: Any, scope: NameScope, place: Place) -> Tree:
+    """A term whose values of several calls are compared; of a row its key."""
+    nothing = (["value", None], grammar.NOTHING)
+    tree, kind = reader.told(place, lambda: grammar.term(_written(raw), scope)) or nothing
+    return grammar.as_key(tree, kind, kind, scope)[0]
 
 
 def _promises(reader: _World, scopes: Mapping[str, NameScope]) -> dict[str, Any]:
@@ -727,8 +756,7 @@ def _promises(reader: _World, scopes: Mapping[str, NameScope]) -> dict[str, Any]
     raw = reader.raw.get("promises") or {}
     for name, spec in reader.named(raw, ("promises",), form=_TOOL_NAME):
         place: Place = ("promises", name)
-        if name not in scopes:
-            reader.fault(place, f"`{name}` is not an operation{grammar.near(name, scopes)}.")
+        if not reader.known(name, scopes, place, "not an operation"):
             continue
         promise = reader.mapping(spec, place, "promise")
         effects = []

@@ -74,13 +74,18 @@ def returns(shape: Kind) -> JsonObject | None:
 
 def _shape(kind: Kind) -> JsonObject:
     """Of a response: what is not there is left out, so nothing is required of an object."""
+    schema: JsonObject
     if kind["type"] == "object":
         properties = {name: _shape(inner) for name, inner in kind["fields"].items()}
-        return {"type": "object", "properties": properties}
-    if kind["type"] == "list":
-        return {"type": "array", "items": _shape(kind["of"])}
-    schema = _bare(kind)
-    return {name: schema[name] for name in ("type", "enum", "format", "pattern") if name in schema}
+        schema = {"type": "object", "properties": properties}
+        if "of" in kind:
+            schema["additionalProperties"] = _shape(kind["of"])
+    elif kind["type"] == "list":
+        schema = {"type": "array", "items": _shape(kind["of"])}
+    else:
+        bare = _bare(kind)
+        schema = {n: bare[n] for n in ("type", "enum", "format", "pattern") if n in bare}
+    return {"anyOf": [schema, {"type": "null"}]} if kind.get("nullable") else schema
 
 
 def unlike(kind: Kind, told: JsonObject, where: str, taken: bool = False) -> Iterator[str]:

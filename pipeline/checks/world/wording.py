@@ -158,17 +158,14 @@ def _worded(value: Any, form: str, voice: Voice) -> str:
 def read_words(text: str, scope: NameScope) -> Words:
     """A text with `{term|form}` slots. Raises Mistake."""
     pieces: list[str | tuple[Tree, str]] = []
-    for number, part in enumerate(re.split(r"\{([^{}]*)\}", text)):
-        if not number % 2:
-            if "{" in part or "}" in part:
-                raise Mistake(f"A brace is not closed in {text!r}.")
-            if part:
-                pieces.append(part)
+    for piece in grammar.slots(text):
+        if isinstance(piece, str):
+            pieces.append(piece)
             continue
-        inner, _, form = part.partition("|")
+        inner, form = piece
         tree, kind = grammar.term(inner, scope)
-        _check_form(form.strip(), kind, part)
-        pieces.append((tree, form.strip()))
+        _check_form(form, kind, f"{inner}|{form}" if form else inner)
+        pieces.append((tree, form))
     return Words(tuple(pieces))
 
 

@@ -33,6 +33,8 @@ from toolloom.pipeline.checks.world.interpreter import (
 TERMS = Path(__file__).with_name("terms.yaml")
 NOW = "2026-01-20T10:00"
 X = ["var", "x"]
+EACH = ["list", ["value", [1]], "y", None, [], None, X]  # a list of one X
+PAIR = ["view", [["key", ["var", "k"]], ["value", X]]]
 
 
 def test_one_file_needs_the_standard_library_alone() -> None:
@@ -171,6 +173,8 @@ def test_a_search_that_looks_at_too_much_is_refused(library: Machine, shelf: Sta
         ["text", X, X],
         ["view", [["a", X], ["b", X]]],
         ["list", ["table", "books"], "b", None, [], None, X],
+        ["zip", ["view", [["a", EACH], ["b", EACH]]]],
+        ["keyed", ["list", ["value", [1, 2]], "k", None, [], None, PAIR]],
     ],
 )
 def test_a_value_that_doubles_for_ever_is_refused(
