@@ -352,7 +352,7 @@ def _fill(task: _Filling) -> tuple[int, list[_Made], Fallen]:
             fallen += [(sample, findings)] if len(fallen) < KEPT else []
         else:
             vain = 0
-            rows.append(_Made(_mark(calls, compared(sample)), renderer.line(sample)))
+            rows.append(_Made(_mark(calls, compared(sample)), to_line(sample)))
     return task.number, rows, fallen
 
 
