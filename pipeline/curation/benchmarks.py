@@ -148,7 +148,7 @@ def _walk(value: Any, item: BenchmarkRow) -> None:
             waiting += reversed(inner)
         elif isinstance(inner, dict) and "node_type" in inner:  # of ToolBench's trees: calls alone
             children = [each for each in inner.get("children") or () if isinstance(each, dict)]
-            waiting += children
+            waiting += reversed(children)
             for child in children if inner["node_type"] == "Action" else ():
                 if child.get("node_type") == "Action Input":
                     item.add(inner.get("description"), _inside(str(child.get("description", ""))))

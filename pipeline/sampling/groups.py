@@ -85,7 +85,13 @@ def find_links(apis: Sequence[Api], rng: random.Random) -> list[Link]:
         )
         groups = [(numbers, theirs[key]) for key, numbers in ours.items() if key in theirs]
         rng.shuffle(groups)
-        pairs = dict.fromkeys(pair for group in groups for pair in _pairs(*group, rng))
+        pairs: dict[tuple[int, int], None] = {}
+        for giving, taking in groups:
+            if len(giving) * len(taking) <= MOST:
+                pairs |= dict.fromkeys(product(giving, taking))
+            else:
+                drawn = ((rng.choice(giving), rng.choice(taking)) for _ in range(MOST))
+                pairs |= dict.fromkeys(drawn)
         found += (
             Link(apis[i], apis[j], name, levels_of(apis[i], apis[j]))
             for i, j in pairs
@@ -97,12 +103,10 @@ def find_links(apis: Sequence[Api], rng: random.Random) -> list[Link]:
 def _subjects(apis: Sequence[Api]) -> list[list[str]]:
     """What each API is about, by its name and path, without what most of its tool is about."""
     # The path of the operation `GET /pets/{id}` is `/pets/{id}`.
-    paths = [api.source.operation.partition(" ")[2] for api in apis]
-    found = [content_words(f"{a.name} {path}") for a, path in zip(apis, paths, strict=True)]
-    sizes = Counter(map(tool_of, apis))
-    said = Counter(
-        (tool_of(a), word) for a, about in zip(apis, found, strict=True) for word in about
-    )
+    found = [content_words(f"{a.name} {a.source.operation.partition(' ')[2]}") for a in apis]
+    sizes, said = Counter(map(tool_of, apis)), Counter[tuple[tuple[str, str], str]]()
+    for api, about in zip(apis, found, strict=True):
+        said.update((tool_of(api), word) for word in about)
     return [
         [word for word in sorted(about) if said[tool_of(a), word] <= max(5, sizes[tool_of(a)] // 3)]
         for a, about in zip(apis, found, strict=True)
@@ -133,16 +137,6 @@ def _by_key(
 
 def _is_identity(name: str) -> bool:
     return not IDENTITIES.isdisjoint(name_words(name)[-1:])
-
-
-def _pairs(
-    ours: Sequence[int], theirs: Sequence[int], rng: random.Random
-) -> Iterator[tuple[int, int]]:
-    if len(ours) * len(theirs) <= MOST:
-        yield from product(ours, theirs)
-        return
-    for _ in range(MOST):
-        yield rng.choice(ours), rng.choice(theirs)
 
 
 def _gives(first: Api, second: Api, name: str) -> bool:
@@ -280,12 +274,12 @@ class Group:
             if other := next(free, None):
                 offered[other.id] = other
                 taken.add(other.function)
-        for place in scattered(len(self.apis), rng):
+        for other in (self.apis[place] for place in scattered(len(self.apis), rng)):
             if len(offered) >= wanted:
                 break
-            if self.apis[place].function not in taken:
-                offered[self.apis[place].id] = self.apis[place]
-                taken.add(self.apis[place].function)
+            if other.function not in taken:
+                offered[other.id] = other
+                taken.add(other.function)
         shown = list(offered.values())
         rng.shuffle(shown)
         return tuple(shown)
