@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import comb
 
 from toolloom.pipeline.checks.schema import kind_of
 from toolloom.pipeline.checks.text.words import name_words
@@ -229,14 +230,12 @@ class Group:
         if scenario is Scenario.SEQUENTIAL:
             return len({(v.first.id, v.second.id) for v in self.links if level in v.levels})
         if level is Level.SINGLE_TOOL:
-            return sum(map(_pair_count, Counter(self._tools).values()))
+            return sum(comb(tool, 2) for tool in Counter(self._tools).values())
         groups: Iterable[Sequence[int]] = self._mixed.values()
         if level is Level.CATEGORY:
             groups = (span(self._categories, name) for name in set(self._categories))
-        tools = [Counter(self._tools[i] for i in group) for group in groups]
-        return sum(
-            _pair_count(found.total()) - sum(map(_pair_count, found.values())) for found in tools
-        )
+        tools = [Counter(self._tools[i] for i in group).values() for group in groups]
+        return sum(comb(sum(sizes), 2) - sum(comb(n, 2) for n in sizes) for sizes in tools)
 
     def around(self, api: Api, level: Level) -> list[Sequence[int]]:
         """Places among which the partners of an API at a level are."""
@@ -261,11 +260,8 @@ class Group:
         taken = {a.function for a in needed}
         near: list[Sequence[int]] = []
         for api in needed:
-            near += [span(self._tools, tool_of(api))]
-            near += [span(self._categories, api.category)]
-            near += [
-                self._collections[name] for name in api.collections if name in self._collections
-            ]
+            near += [span(self._tools, tool_of(api)), span(self._categories, api.category)]
+            near += [self._collections[n] for n in api.collections if n in self._collections]
         wanted = len(offered) + count
         for _ in range((count + 1) // 2):
             rng.shuffle(near)
@@ -326,7 +322,3 @@ def span(keys: list[str] | list[tuple[str, str]], key: str | tuple[str, str]) ->
 
 def tool_of(api: Api) -> tuple[str, str]:
     return api.category, api.tool
-
-
-def _pair_count(count: int) -> int:
-    return count * (count - 1) // 2

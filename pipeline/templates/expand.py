@@ -207,7 +207,11 @@ class _Run:
             self._marks.add(_mark(signature(row["intent"]), row["text"]))
             if found := _NUMBERED.fullmatch(row["id"]):
                 numbers[found[1]] = max(numbers[found[1]], int(found[2]) + 1)
-        self._templates = [_source(json.loads(line)) for line in given.earlier("templates")]
+        self._templates: list[_Source] = []
+        for _, row in given.earlier("templates").objects():
+            made = Template.model_validate(row)
+            rows = TemplateRenderer(made).distinct - (made.kind == "mined")
+            self._templates.append(_Source(made.id, " ".join(made.combination), rows))
         self._apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
         self._worlds: list[tuple[Sampler, dict[int, _Source]]] = []
         for _, row in given.earlier("worlds").objects():
@@ -295,12 +299,6 @@ class _Run:
             source.number += 1
             line = line.replace(_SLOTTED, name.encode(), 1)
         yield line
-
-
-def _source(line: JsonObject) -> _Source:
-    template = Template.model_validate(line)
-    rows = TemplateRenderer(template).distinct - (template.kind == "mined")
-    return _Source(template.id, " ".join(template.combination), rows)
 
 
 class _Filling(NamedTuple):

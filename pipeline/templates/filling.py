@@ -213,7 +213,12 @@ class TemplateRenderer:
         query = {**self._dialogue["query"], "provenance": []}
         self._shown = {name: query[name] for name in _SHOWN}
         self._asked = {**query, **dict.fromkeys(_SHOWN)}
-        self._messages = [_opened(message) for message in self._dialogue["messages"]]
+        self._messages = [
+            {**m, "content": json.loads(m["content"])}
+            if m["role"] == "tool" and OPEN in m["content"]  # its JSON has slots, not its text
+            else m
+            for m in self._dialogue["messages"]
+        ]
         user = (m["content"] for m in self._dialogue["messages"] if m["role"] == "user")
         told = set(MARK.findall(f"{to_text(query['intent'])}{query['text']}{''.join(user)}"))
         told |= {n for slot in told & {*template.texts} for n in names_in(template.texts[slot])}
@@ -276,13 +281,6 @@ class TemplateRenderer:
         return Dialogue.model_validate(sample["dialogue"])
 
 
-def _opened(message: JsonObject) -> JsonObject:
-    """A message, with the content of an observation that has slots as an object."""
-    if message["role"] != "tool" or OPEN not in message["content"]:
-        return message
-    return {**message, "content": json.loads(message["content"])}
-
-
 _TRIES = 2_000  # draws for a preview
 
 
@@ -321,6 +319,5 @@ def preview(template: Template, count: int, seed: int = 0) -> TemplatePreview:
         Sample.model_validate(renderer.sample(row, f"{template.id}-x{number:06d}"))
         for number, row in enumerate(rows)
     )
-    return TemplatePreview(
-        template, tuple(PreviewRow(each, inspect(each.dialogue)) for each in samples)
-    )
+    made = tuple(PreviewRow(each, inspect(each.dialogue)) for each in samples)
+    return TemplatePreview(template, made)

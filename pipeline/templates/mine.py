@@ -15,6 +15,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -285,21 +286,33 @@ class _Sample:
 
     def options(self, one: _Value, seen: SeenValues) -> list[Any]:
         """What else the value may be; no value is one of another slot."""
-        rng = rng_for("mined", self.query["id"], one.about)
         taken = {canonical(value) for v in self.varying for value in (v.value, *v.others)}
         constant = _in_words(self._left_over(one))
-        found = {canonical(one.value): one.value}
-        for value in _candidates(one, seen, self.now, self.language, rng):
+        found, kind = {canonical(one.value): one.value}, _kind(one.value, self.now)[0]
+        for value in self._candidates(one, seen):
             if len(found) == VALUES:
                 break
             if (
                 canonical(value) not in found.keys() | taken
-                and _kind(value, self.now)[0] == _kind(one.value, self.now)[0]
-                and not (one.schema and not fits(one.schema, value))
+                and _kind(value, self.now)[0] == kind
+                and fits(one.schema or True, value)
                 and not (isinstance(value, str) and _in_words(value) in constant)
             ):
                 found[canonical(value)] = value
         return [*found.values()][1:]
+
+    def _candidates(self, one: _Value, seen: SeenValues) -> Iterator[Any]:
+        """Other values: of the enum, examples, other samples, then drawn."""
+        for key in ("enum", "examples"):
+            listed = one.schema.get(key)
+            yield from (listed if isinstance(listed, list) else ())[:VALUES]
+        if isinstance(one.schema.get("enum"), list):
+            return
+        yield from seen.of(one.api, _dotted(one.path))
+        rng = rng_for("mined", self.query["id"], one.about)
+        with suppress(NoValue):
+            for _ in range(_DRAWS):
+                yield _drawn(one, self.now, self.language, rng)
 
     def template(self, split: Split | None, kept: Sequence[Finding]) -> Template:
         varying = sorted(self.varying, key=lambda v: v.number)
@@ -417,8 +430,8 @@ def _kind(value: Any, now: dt.datetime) -> tuple[tuple[Any, ...], bool]:
     """What takes the same places: values of the same type that are worded alike. And whether it
     stands twice only if the same is meant: no small number, no common word."""
     if not isinstance(value, str):
-        long = isinstance(value, int) and len(str(abs(value))) >= DIGITS
-        return (type(value), value < 0, long), long
+        long = _is_number(value) and len(str(abs(value))) >= DIGITS
+        return (type(value), long, long and value < 0), long and isinstance(value, int)
     plain = value.isprintable() and value == value.strip() and 0 < len(value) <= LONGEST
     day, code, capital = _day(value), is_code(value), value[:1].isupper()
     marks = [mark in value for mark in (". ", "\n", "? ", "; ", ",")]
@@ -461,28 +474,11 @@ def _in_words(text: str) -> str:
     return f" {' '.join(w.folded for w in words(text))} "
 
 
-def _candidates(
-    one: _Value, seen: SeenValues, now: dt.datetime, language: str, rng: random.Random
-) -> Iterator[Any]:
-    """Other values: of the enum, examples, other samples, then drawn."""
-    for key in ("enum", "examples"):
-        listed = one.schema.get(key)
-        yield from (listed if isinstance(listed, list) else ())[:VALUES]
-    if isinstance(one.schema.get("enum"), list):
-        return
-    yield from seen.of(one.api, _dotted(one.path))
-    for _ in range(_DRAWS):
-        try:
-            yield _drawn(one, now, language, rng)
-        except NoValue:
-            return
-
-
 def _drawn(one: _Value, now: dt.datetime, language: str, rng: random.Random) -> Any:
     """A value like the one that stands there. Raises NoValue."""
     value = one.value
-    if one.is_day:
-        away = ((_day(value) or now.date()) - now.date()).days
+    if day := _day(value):
+        away = (day - now.date()).days
         reach = min(max(60, abs(away) * 2), FURTHEST)
         days = rng.randint(1, reach) * (1 if away >= 0 else -1)
         return (now.date() + dt.timedelta(days=days)).isoformat()

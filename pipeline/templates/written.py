@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -48,7 +48,14 @@ from toolloom.pipeline.templates.filling import (
     names_in,
     rendered,
 )
-from toolloom.pipeline.templates.plain_sample import build, level_of, respond, scenario_of, tell
+from toolloom.pipeline.templates.plain_sample import (
+    build,
+    item_of,
+    level_of,
+    respond,
+    scenario_of,
+    tell,
+)
 from toolloom.schemas import (
     Ability,
     Api,
@@ -322,11 +329,6 @@ def _fields(api: Api) -> JsonObject:
     return as_dict(returns.get("properties") or as_dict(returns.get("items")).get("properties"))
 
 
-def _item(response: Any) -> JsonObject:
-    """The object of a response, or the first one where it is a list."""
-    return as_dict(response[0] if isinstance(response, list) and response else response)
-
-
 def _may_vary(name: str, value: Any) -> bool:
     """Whether a field of a response is a variable: a text that is not long, or a number."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -360,6 +362,9 @@ class _Compiler:
 
     def _rng_for(self, *parts: str) -> random.Random:
         return rng_for(self.given.seed, "written", self.name, *parts)
+
+    def _drawer(self, rng: random.Random) -> Callable[[str, Any], Any]:
+        return partial(draw_value, rng=rng, now=self.now, language=self.language)
 
     def fault(self, place: Place, what: str) -> None:
         self.document.fault((*self.place, *place), what)
@@ -507,9 +512,9 @@ class _Compiler:
             if usable := [v for v in usable if v is not None and v != ""]:
                 return _distinct(usable, count)
         tries = range(1 if first_type(schema) == "boolean" else count * TRIES)
-        draw = partial(draw_value, leaf.name, leaf.schema, rng, self.now, self.language)
+        draw = self._drawer(rng)
         try:
-            return _distinct((draw() for _ in tries), count)
+            return _distinct((draw(leaf.name, leaf.schema) for _ in tries), count)
         except NoValue as error:
             what = f"the schema of {leaf.about} gives no values; write some under `pools`"
             raise PoolMistake(what) from error
@@ -545,7 +550,7 @@ class _Compiler:
         call = self.form.calls[number]
         given = "response" in call.model_fields_set
         made = call.response if given else self._drawn(number, api, call.arguments)
-        for name, value in _item(made).items():
+        for name, value in item_of(made).items():
             self.fields.setdefault(name, number)
             if not self._pool_of(name) and name not in self.texts and _may_vary(name, value):
                 self.texts[name] = value if isinstance(value, str) else f"{{{{ {value!r} }}}}"
@@ -558,12 +563,12 @@ class _Compiler:
         try:
             known = filled(self._marked(arguments), self._first())
             first = self._first()
-            made = respond(api, {**first, **known}, rng, self.now, self.language)
+            made = respond(api, {**first, **known}, self._drawer(rng))
         except (NoValue, KeyError) as error:
             what = f"nothing says what `{error}` in the response of {api.id} looks like"
             self.fault(("calls", number), f"{what}; write a `response`.")
             return None
-        item = _item(made) if api.returns else {}
+        item = item_of(made) if api.returns else {}
         for name, value in item.items():
             if name in arguments:
                 item[name] = arguments[name]
