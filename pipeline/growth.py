@@ -184,8 +184,8 @@ def plan_change(
     `regenerate`, `expand` and `rewrite`. Raises RecipeError for one that is none."""
     given: dict[str, Any] = {"version": version, "seed": seed, "recipe": recipe}
     match list(change.items()):
-        case [("regenerate", {"split": split, **more})] if more.keys() <= {"keep"}:
-            return plan_regeneration(outputs, dataset, split, **more, **given)
+        case [("regenerate", dict(fields))] if fields.keys() <= {"split", "keep"}:
+            return plan_regeneration(outputs, dataset, **{"split": "", **fields}, **given)
         case [("expand", dict(fields))]:
             expand = parsed_plan(ExpansionPlan, fields, "change.expand.")
             return plan_extension(outputs, dataset, expand=expand, **given)
