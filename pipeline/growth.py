@@ -134,7 +134,9 @@ def _fresh(stage: Stage, version: Version | None) -> Stage:
 def _records(version: Version | None, kind: type[Record]) -> Iterator[bytes]:
     """What a version holds of a kind; rows of templates make no templates and are not rewritten."""
     name = {Api: "apis", World: "worlds", Sample: "samples"}.get(kind)
-    for row in version.rows(name) if version and name else ():
+    if version is None or name is None:
+        return
+    for row in version.rows(name):
         if kind is not Sample:
             yield to_line(version.parsed(row, "record"))
         elif not is_expanded(version, row):
@@ -185,7 +187,8 @@ def plan_change(
     given: dict[str, Any] = {"version": version, "seed": seed, "recipe": recipe}
     match list(change.items()):
         case [("regenerate", dict(fields))] if fields.keys() <= {"split", "keep"}:
-            return plan_regeneration(outputs, dataset, **{"split": "", **fields}, **given)
+            wanted: dict[str, Any] = {"split": "", **fields, **given}
+            return plan_regeneration(outputs, dataset, **wanted)
         case [("expand", dict(fields))]:
             expand = parsed_plan(ExpansionPlan, fields, "change.expand.")
             return plan_extension(outputs, dataset, expand=expand, **given)
