@@ -242,7 +242,8 @@ class _Run:
         tasks = chain(self._fillings(), self._plays())
         processes = None if self._plan.rows >= SHARED else 1
         for rows in in_processes(methodcaller("rows"), tasks, processes):
-            for row in rows:
+            # What falls comes last, so that its ids do not depend on where it stood.
+            for row in sorted(rows, key=lambda row: bool(row.findings)):
                 yield from self._take(row)
 
     def _fillings(self) -> Iterator[_Filling]:

@@ -25,7 +25,6 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.grounding import is_code
 from toolloom.pipeline.checks.replies import is_status
 from toolloom.pipeline.checks.schema import as_dict, fits, oddity
-from toolloom.pipeline.checks.text.dates import dates
 from toolloom.pipeline.checks.text.words import STOP, alone, name_words, spaced, stem, words
 from toolloom.pipeline.sampling.values import NoValue, draw_value, rng_for
 from toolloom.pipeline.sampling.vocabulary import LOCALES, REMARKS, TOPICS
@@ -49,13 +48,15 @@ STAGE = "templates"
 LONGEST = 200  # characters of a value
 DIGITS = 5  # from which a number is no other one by chance
 VALUES = 64  # of a slot
-FURTHEST = 300  # days from the present that are drawn: words without a year mean one in this reach
+FURTHEST = 300  # days from the present: words without a year mean a day in this reach
 _DRAWS = 240
 _TRIED = 5  # rows of which one has to pass
 _ENTRY = 20_000  # places of arguments whose values are noted
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_MONTH = re.compile(
-    r"\b(?:january|february|march|april|june|july|august|september|october|november|december)\b",
+_CALENDAR = re.compile(
+    r"\d{4}-\d{2}-\d{2}|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|to(?:day|morrow|night)|yesterday|weekend"
+    r"|jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?|\d{1,2}(?:st|nd|rd|th))\b",
     re.IGNORECASE,
 )
 _NEXT = re.compile(r" [A-Z]\w")
@@ -251,7 +252,7 @@ class _Sample:
             yield _AMBIGUOUS, f"«{stood}» stands elsewhere too"
         if follows := next(self._followed(one), ""):
             yield _AMBIGUOUS, f"{follows} may follow from it"
-        if one.is_day and (self._dates > 1 or dates(left, self.now.date()) or _MONTH.search(left)):
+        if one.is_day and (self._dates > 1 or _CALENDAR.search(left)):
             yield _AMBIGUOUS, "other days may be counted from it"
 
     def _left_over(self, one: _Value) -> str:
@@ -288,13 +289,15 @@ class _Sample:
         """What else the value may be; no value is one of another slot."""
         taken = {canonical(value) for v in self.varying for value in (v.value, *v.others)}
         constant = _in_words(self._left_over(one))
-        found, kind = {canonical(one.value): one.value}, _kind(one.value, self.now)[0]
+        kind, today = _kind(one.value, self.now)[0], self.now.date()
+        found = {canonical(one.value): one.value}
         for value in self._candidates(one, seen):
             if len(found) == VALUES:
                 break
             if (
                 canonical(value) not in found.keys() | taken
                 and _kind(value, self.now)[0] == kind
+                and abs(((_day(value) or today) - today).days) <= FURTHEST
                 and fits(one.schema or True, value)
                 and not (isinstance(value, str) and _in_words(value) in constant)
             ):
