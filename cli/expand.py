@@ -116,11 +116,7 @@ def rewrite(
 
     Example: `toolloom rewrite quickstart --votes 1`
     """
-    asked = {
-        "seeds": [str(path) for path in seeds or ()] or None,
-        "votes": votes,
-        "coarse": coarse,
-    }
+    asked = {"seeds": [str(path) for path in seeds or ()] or None, "votes": votes, "coarse": coarse}
     _add("rewrite", asked, dataset, options, split, version, seed, recipe)
 
 
@@ -144,10 +140,8 @@ def _add(
     given = {name: value for name, value in asked.items() if value is not None}
     kind: Any = ExpansionPlan if command == "expand" else RewritePlan
     plan = parsed_plan(kind, given, "--")
-    task, advice = (
-        "Rewriting requests",
-        "Requests that have instructions already are not rewritten.",
-    )
+    task = "Rewriting requests"
+    advice = "Requests that have instructions already are not rewritten."
     if command == "expand":
         task = f"Adding {plan.rows:,} rows"
         advice = "Another --seed, or more --templates, may add rows."
@@ -215,22 +209,22 @@ def _templates(
 ) -> tuple[list[Template], list[Rejected]]:
     """The templates that are asked for, and the samples that make none."""
     from toolloom.pipeline.templates.written import Given, load_templates
-    from toolloom.schemas import Api, StoreError, Template
+    from toolloom.schemas import Api, Rejected, StoreError, Template
 
     if not paths and version is not None:
-        found = _mined(version)
-        made = [one for one in found if isinstance(one, Template)]
-        return made, [one for one in found if not isinstance(one, Template)]
-    apis: dict[str, Api] = {}
-    for row in version.rows("apis") if version is not None else ():
-        try:
+        made = _mined(version)
+        refused = [one for one in made if isinstance(one, Rejected)]
+        return [one for one in made if isinstance(one, Template)], refused
+    given: dict[str, Api] = {}
+    try:
+        for row in version.rows("apis") if version else ():
             api = Api.model_validate_json(row["record"])
-        except ValueError as error:
-            assert version
-            raise StoreError(f"{version.path}: the config `apis` is damaged.") from error
-        apis.setdefault(api.id, api)
-    given = None if version is None else list(apis.values())
-    return load_templates(paths, Given(given, seed=seed)), []
+            given.setdefault(api.id, api)
+    except ValueError as error:
+        assert version
+        raise StoreError(f"{version.path}: the config `apis` is damaged.") from error
+    apis = [*given.values()] if version else None
+    return load_templates(paths, Given(apis, seed=seed)), []
 
 
 def _mined(version: Version) -> list[Template | Rejected]:

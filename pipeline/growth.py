@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -185,17 +185,17 @@ def plan_change(
     """The plan of a change in its JSON form, as a flow is given it: the fields of one of
     `regenerate`, `expand` and `rewrite`. Raises RecipeError for one that is none."""
     given: dict[str, Any] = {"version": version, "seed": seed, "recipe": recipe}
-    plans: dict[str, Any] = {"expand": ExpansionPlan, "rewrite": RewritePlan}
-    name, fields = next(iter(change.items()), ("", None))
-    if len(change) != 1 or name not in {"regenerate", *plans} or not isinstance(fields, dict):
-        raise RecipeError("change: is not one of `regenerate`, `expand`, `rewrite` with fields.")
-    if name in plans:
-        plan = parsed_plan(plans[name], fields, f"change.{name}.")
-        return plan_extension(outputs, dataset, **{name: plan}, **given)
-    known = {"split": "", "keep": False}
-    if fields.keys() - known.keys():
-        raise RecipeError(f"change.regenerate: known here are {', '.join(known)}.")
-    return plan_regeneration(outputs, dataset, **{**known, **fields}, **given)
+    match list(change.items()):
+        case [("regenerate", dict(fields))] if fields.keys() <= {"split", "keep"}:
+            wanted: dict[str, Any] = {"split": "", **fields, **given}
+            return plan_regeneration(outputs, dataset, **wanted)
+        case [("expand", dict(fields))]:
+            expand = parsed_plan(ExpansionPlan, fields, "change.expand.")
+            return plan_extension(outputs, dataset, expand=expand, **given)
+        case [("rewrite", dict(fields))]:
+            rewrite = parsed_plan(RewritePlan, fields, "change.rewrite.")
+            return plan_extension(outputs, dataset, rewrite=rewrite, **given)
+    raise RecipeError("change: is not one of `regenerate`, `expand`, `rewrite` with fields.")
 
 
 def plan_regeneration(
@@ -310,14 +310,11 @@ def _published(run: JsonObject, version: Version) -> Recipe:
 def _runs(version: Version, split: str | None = None) -> list[JsonObject]:
     """What the manifest tells of its runs, or of those that a split has rows of. Raises
     StoreError."""
-    try:
-        runs: Mapping[str, JsonObject] = version.told("runs")
-        names = version.told("splits")[split]["runs"] if split else runs
-        found = [runs[name] for name in names]
-        sound = all(isinstance(r["seed"], int) and isinstance(r["recipe"], dict) for r in found)
-    except (LookupError, TypeError):
-        sound = False
-    if not sound or not found:
+    runs, splits = version.told("runs"), version.told("splits")
+    names = splits.get(split, {}).get("runs") if split else [*runs]
+    found = [runs.get(name, {}) for name in names] if isinstance(names, list) else []
+    told = (isinstance(r.get("seed"), int) and isinstance(r.get("recipe"), dict) for r in found)
+    if not found or not all(told):
         where = version.path / "manifest.json"
         what = f"the runs of {split}" if split else "its runs"
         raise StoreError(f"{where}: is damaged (it does not tell {what}).")
@@ -333,11 +330,8 @@ def _makers(runs: list[JsonObject]) -> list[JsonObject]:
 def _check(version: Version, outputs: Path, split: str) -> None:
     splits = [name for name in version.told("splits") if name in set(Split)]
     if split not in splits:
-        advice = f"There are: {', '.join(splits)}."
-        if split in set(Split):
-            advice += (
-                " Run the recipe with more queries, or with APIs of more tools and categories."
-            )
+        more = " Run the recipe with more queries, or with APIs of more tools and categories."
+        advice = f"There are: {', '.join(splits)}.{more if split in set(Split) else ''}"
         raise NothingFound(f"{version.label} has no split {split!r}. {advice}")
     check_home(version, outputs)
 
@@ -348,12 +342,11 @@ def hold_version(outputs: Path, dataset: str) -> AbstractContextManager[None]:
     One that has no version yet is not held: there is nothing to begin with. Raises PublishError
     for a version that is not at home in `outputs`, and Busy.
     """
-    try:
+    with suppress(NothingFound):
         found = find_version(outputs, dataset)
-    except NothingFound:
-        return nullcontext()
-    check_home(found, outputs)  # before its name, which may be a stranger's, is used in a path
-    return hold_dataset(outputs, found.name)
+        check_home(found, outputs)  # before its name, which may be a stranger's, is in a path
+        return hold_dataset(outputs, found.name)
+    return nullcontext()
 
 
 def parsed_plan(kind: type[Plan], fields: JsonObject, where: str = "plan.") -> Plan:

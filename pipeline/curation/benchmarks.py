@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,50 +94,24 @@ def items(named: str, ledger: ImportLog) -> Iterator[BenchmarkRow]:
 
 def read(row: Any, place: str = "") -> BenchmarkRow:
     """What one row says, whatever its form."""
-    named = row.get("id", row.get("query_id", "")) if isinstance(row, dict) else ""
+    fields = row if isinstance(row, dict) else {}
+    named = fields.get("id", fields.get("query_id", ""))
     item = BenchmarkRow(f"{place} {named}".strip() if isinstance(named, str | int) else place)
-    if isinstance(row, dict) and isinstance(row.get("question"), list) and "function" in row:
-        _walk(row["question"], item)  # BFCL: not its function documents
-    elif isinstance(row, dict) and isinstance(row.get("ground_truth"), list):
-        _take_truth(row["ground_truth"], item)
-    elif isinstance(row, dict) and "query" in row and "api_list" in row:
-        _walk(row["query"], item)  # ToolBench: not its APIs
-    elif isinstance(row, dict) and isinstance(row.get("answer_generation"), dict):
-        _walk(row["answer_generation"].get("query"), item)
-        waiting = [row.get("tree")]
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, list):
-                waiting += reversed(node)
-            if not isinstance(node, dict):
-                continue
-            waiting += [node.get("tree"), node.get("children")]
-            for child in node.get("children") or () if node.get("node_type") == "Action" else ():
-                given = (
-                    _inside(str(child.get("description", ""))) if isinstance(child, dict) else None
-                )
-                if isinstance(given, dict) and child.get("node_type") == "Action Input":
-                    item.add(node.get("description"), given)
-    elif isinstance(row, dict) and row.get("role") == "API" and "api_name" in row:
-        arguments = row.get("param_dict")
-        item.add(row["api_name"], arguments if isinstance(arguments, dict) else {})
-    else:
-        _walk(row, item)
-    return item
-
-
-def _take_truth(truth: Iterable[Any], item: BenchmarkRow) -> None:
-    """BFCL's gold answers: calls with lists of right values, or call texts turn by turn."""
-    for each in truth:
-        if isinstance(each, dict):
-            for name, arguments in each.items():
+    truth, answer = fields.get("ground_truth"), fields.get("answer_generation")
+    if isinstance(fields.get("question"), list) and "function" in fields:
+        row = fields["question"]  # BFCL: not its function documents
+    elif "query" in fields and "api_list" in fields:
+        row = fields["query"]  # ToolBench: not its APIs
+    elif isinstance(truth, list):
+        # BFCL's gold answers: calls with lists of right values, or call texts turn by turn.
+        for each in truth:
+            for name, arguments in each.items() if isinstance(each, dict) else ():
                 item.add(name, arguments, alternatives=True)
-        elif isinstance(each, list):
-            for text in each:
-                if isinstance(text, str):
-                    _take_call(text, item)
-        elif isinstance(each, str):
-            _take_text(each, item)
+        row = [each for each in truth if not isinstance(each, dict)]
+    elif isinstance(answer, dict):
+        row = [answer.get("query"), fields.get("tree")]
+    _walk(row, item)
+    return item
 
 
 def _take_call(text: str, item: BenchmarkRow) -> None:
@@ -170,14 +144,21 @@ def _walk(value: Any, item: BenchmarkRow) -> None:
                 _take_text(inner, item)
             else:
                 waiting.append(parsed)
-        elif isinstance(inner, dict):
-            arguments = inner.get("arguments")
-            item.add(
-                inner.get("name"), _inside(arguments) if isinstance(arguments, str) else arguments
-            )
-            waiting += reversed(inner.values())
         elif isinstance(inner, list):
             waiting += reversed(inner)
+        elif isinstance(inner, dict) and "node_type" in inner:  # of ToolBench's trees: calls alone
+            children = [each for each in inner.get("children") or () if isinstance(each, dict)]
+            waiting += reversed(children)
+            for child in children if inner["node_type"] == "Action" else ():
+                if child.get("node_type") == "Action Input":
+                    item.add(inner.get("description"), _inside(str(child.get("description", ""))))
+        elif isinstance(inner, dict) and inner.get("role") == "API" and "api_name" in inner:
+            given = inner.get("param_dict")
+            item.add(inner["api_name"], given if isinstance(given, dict) else {})
+        elif isinstance(inner, dict):
+            given = inner.get("arguments")
+            item.add(inner.get("name"), _inside(given) if isinstance(given, str) else given)
+            waiting += reversed(inner.values())
 
 
 def _inside(text: str) -> Any:

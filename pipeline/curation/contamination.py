@@ -53,14 +53,12 @@ def plain(value: Any, depth: int = 0) -> Any:
         return [plain(inner, depth + 1) for inner in value]
     if value is None or isinstance(value, bool):
         return str(value).casefold()
-    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
-        return folded(value)
-    if isinstance(value, str | int | float):
-        if isinstance(value, int):
-            return str(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float) or (isinstance(value, str) and _NUMBER.fullmatch(value.strip())):
         found = float(value)
         return str(int(found)) if found.is_integer() and abs(found) < 2**53 else repr(found)
-    return folded(repr(value))
+    return folded(value if isinstance(value, str) else repr(value))
 
 
 def plain_call(name: str, arguments: JsonObject) -> str:
@@ -101,11 +99,11 @@ def _same(value: Any, right: Any) -> bool:
 
 def written(calls: Iterable[tuple[str, JsonObject]]) -> str:
     """Calls for people."""
-    told = (
-        (name, ", ".join(f"{key}={canonical(value)}" for key, value in arguments.items()))
-        for name, arguments in calls
-    )
-    return "; ".join(f"{name}({arguments})" for name, arguments in told)
+    shown = []
+    for name, arguments in calls:
+        given = ", ".join(f"{key}={canonical(value)}" for key, value in arguments.items())
+        shown.append(f"{name}({given})")
+    return "; ".join(shown)
 
 
 IN_A_ROW = 13  # words
@@ -202,35 +200,32 @@ class BenchmarkIndex:
     def call(self, calls: Sequence[tuple[str, Any]]) -> Match | None:
         """The first of a row's calls, or all of them, that a benchmark has as gold."""
         made = [(name, arguments) for name, arguments in calls if isinstance(arguments, dict)]
-        in_all: set[int] | None = None
-        for name, arguments in made:
-            golds = self._open.get(plain_name(name), ())
-            among = {number for gold, number in golds if fits(arguments, gold.arguments)}
-            among |= {*self._calls.get(plain_call(name, arguments), ())}
-            if among and says(arguments) >= ENOUGH:
-                return self._called([(name, arguments)], min(among))
-            in_all = among if in_all is None else in_all & among
-        same = [n for n in sorted(in_all or ()) if self._noted[n][3] == len(calls)]
-        if (
-            same
-            and len(made) == len(calls)
-            and sum(says(arguments) for _, arguments in made) >= ENOUGH
-        ):
-            return self._called(made, same[0])
-        return None
+        golds = [self._golds(name, arguments) for name, arguments in made]
+        said = [says(arguments) for _, arguments in made]
+        for call, among, values in zip(made, golds, said, strict=True):
+            if among and values >= ENOUGH:
+                return self._called([call], min(among))
+        in_all = set.intersection(*golds) if golds else set[int]()
+        same = [n for n in sorted(in_all) if self._noted[n][3] == len(calls) == len(made)]
+        return self._called(made, same[0]) if same and sum(said) >= ENOUGH else None
+
+    def _golds(self, name: str, arguments: JsonObject) -> set[int]:
+        """The noted rows that have a call as gold."""
+        alike = self._open.get(plain_name(name), ())
+        found = {number for gold, number in alike if fits(arguments, gold.arguments)}
+        return found | {*self._calls.get(plain_call(name, arguments), ())}
 
     def _called(self, made: Sequence[tuple[str, JsonObject]], number: int) -> Match:
         match = "; ".join(plain_call(*call) for call in made)
         return self._matched("calls", number, match, written(made))
 
     def _matched(self, check: str, number: int, match: str, row: str) -> Match:
-        """With texts cut to what can be shown, around what matches."""
         benchmark, place, theirs, _ = self._noted[number]
-        cut = (_cut(text, match) for text in (row, theirs))
-        return Match(check, benchmark, place, match[:SHOWN], *cut)
+        return Match(check, benchmark, place, match[:SHOWN], _cut(row, match), _cut(theirs, match))
 
 
 def _cut(text: str, match: str) -> str:
+    """A text as far as it can be shown, around what matches."""
     if len(text) <= SHOWN:
         return text
     found = text.casefold().find(" ".join(match.split()[:2]))

@@ -62,11 +62,8 @@ def compared(row: JsonObject) -> str:
 
 def calls(row: JsonObject) -> list[tuple[str, Any]]:
     """Function and arguments of each call, in order, without API Search."""
-    made = (
-        call["function"]
-        for message in row["dialogue"]["messages"]
-        for call in message.get("tool_calls") or ()
-    )
+    messages = row["dialogue"]["messages"]
+    made = [call["function"] for m in messages for call in m.get("tool_calls") or ()]
     return [(c["name"], c["arguments"]) for c in made if c["name"] != API_SEARCH.function]
 
 
@@ -100,7 +97,6 @@ def hashed(text: str) -> int:
 
 LETTERS = 5
 WORDS = 3  # longer values of arguments are compared by runs of so many words
-_DEPTH = 20
 
 
 def text_parts(text: str) -> Set[str]:
@@ -110,27 +106,25 @@ def text_parts(text: str) -> Set[str]:
 
 def call_parts(need: JsonObject) -> Set[str]:
     """What the calls of a need say. Those of another ability or scenario share nothing with it."""
-    kind = f"{need['ability']} {need['scenario']}"
-    return frozenset(f"{kind}\0{part}" for part in _calls(need["intent"]))
-
-
-def _calls(intent: Iterable[JsonObject]) -> Iterator[str]:
-    for each in intent:
-        yield each["api"]
-        for place, value in _leaves(each["arguments"], "", 0):
-            yield from (f"{each['api']}\0{place}\0{part}" for part in _said(value))
+    found: set[str] = set()
+    for each in need["intent"]:
+        own = [each["api"]]
+        for place, value in _leaves(each["arguments"]):
+            own += (f"{each['api']}\0{place}\0{part}" for part in _said(value))
         for place, source in (each.get("references") or {}).items():
-            yield f"{each['api']}\0.{place}\0→{source['call']}.{source['field']}"
+            own.append(f"{each['api']}\0.{place}\0→{source['call']}.{source['field']}")
+        found.update(f"{need['ability']} {need['scenario']}\0{part}" for part in own)
+    return found
 
 
-def _leaves(value: Any, place: str, depth: int) -> Iterator[tuple[str, Any]]:
+def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     """The values inside a value, with where they stand; those of a list all stand in one place."""
-    if isinstance(value, dict) and value and depth < _DEPTH:
+    if isinstance(value, dict) and value:
         for key, inner in value.items():
-            yield from _leaves(inner, f"{place}.{key}", depth + 1)
-    elif isinstance(value, list) and value and depth < _DEPTH:
+            yield from _leaves(inner, f"{place}.{key}")
+    elif isinstance(value, list) and value:
         for inner in value:
-            yield from _leaves(inner, place, depth + 1)
+            yield from _leaves(inner, place)
     else:
         yield place, value
 
@@ -232,12 +226,10 @@ class ComparedRow:
 
     @classmethod
     def of(cls, text: str, need: JsonObject, turn: int) -> ComparedRow:
-        # How often a script of a world is told is a dial of its own.
-        told = frozenset[str]() if need.get("setting") else None
-        calls = None
-        if need["intent"] and not need.get("setting"):
-            calls = Side(call_signature(need), call_parts(need))
-        return cls(need["id"], turn, Side(folded(text), told), calls)
+        if need.get("setting"):  # how often a script of a world is told is a dial of its own
+            return cls(need["id"], turn, Side(folded(text), frozenset()), None)
+        made = Side(call_signature(need), call_parts(need)) if need["intent"] else None
+        return cls(need["id"], turn, Side(folded(text)), made)
 
 
 def deduplicate(given: StageInput) -> Iterator[Sifted]:
@@ -245,8 +237,8 @@ def deduplicate(given: StageInput) -> Iterator[Sifted]:
     rows = [ComparedRow.of(row["text"], row, KNOWN) for _, row in given.known.objects()]
     for _, row in given.rows.objects():
         need = query(row)
-        held_out = split_of(given.recipe.splits, need) is not Split.TRAIN
-        turn = HELD_OUT if held_out else TRAINED_ON
+        trained_on = split_of(given.recipe.splits, need) is Split.TRAIN
+        turn = TRAINED_ON if trained_on else HELD_OUT
         rows.append(ComparedRow.of(compared(row), need, turn))
     fallen = _fallen(rows, given)
     for number, line in enumerate(given.rows, given.known.count):

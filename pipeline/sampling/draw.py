@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -70,8 +70,7 @@ class ApiRotation:
         self._group = group
         count = len(group.apis)
         self._turns = deque(rng.sample(range(count), count))
-        self._pairs: Counter[frozenset[str]] = Counter()
-        self._mates: dict[str, set[str]] = {}
+        self._mates = defaultdict[str, Counter[str]](Counter)  # of each API, and how often
 
     def waiting(self) -> Iterator[Api]:
         """APIs that can be drawn, the one whose turn it is first."""
@@ -87,9 +86,8 @@ class ApiRotation:
         self._turns.remove(number)
         self._turns.append(number)
         for one, other in pairwise(apis):
-            self._pairs[frozenset((one.id, other.id))] += 1
-            self._mates.setdefault(one.id, set()).add(other.id)
-            self._mates.setdefault(other.id, set()).add(one.id)
+            self._mates[one.id][other.id] += 1
+            self._mates[other.id][one.id] += 1
 
     def combinations(
         self, api: Api, scenario: Scenario, ability: Ability, level: Level, rng: random.Random
@@ -100,7 +98,7 @@ class ApiRotation:
         elif scenario is Scenario.SEQUENTIAL:
             links = [link for link in self._group.links_of.get(api.id, ()) if level in link.levels]
             rng.shuffle(links)
-            links.sort(key=lambda link: self._pairs[frozenset((api.id, link.second.id))])
+            links.sort(key=lambda link: self._mates[api.id][link.second.id])
             yield from (([link.first, link.second], link) for link in links[:TRIED])
         else:
             partners = self._partners(api, level, rng)
@@ -112,23 +110,19 @@ class ApiRotation:
 
     def _partners(self, api: Api, level: Level, rng: random.Random) -> Iterator[Api]:
         """APIs that stand with this one at a level; those it was least often with come first."""
-        used = self._mates.get(api.id, set())
-        groups = self._group.around(api, level)
+        used = self._mates[api.id]
         seen: set[int] = set()
-        for group in groups:
-            for place in scattered(len(group), rng):
-                other = self._group.apis[group[place]]
-                if (
-                    group[place] not in seen
-                    and other.id not in used
-                    and self._group.fit(api, other, level)
-                ):
-                    seen.add(group[place])
+        for group in self._group.around(api, level):
+            for place in (group[number] for number in scattered(len(group), rng)):
+                other = self._group.apis[place]
+                fits = other.id not in used and self._group.fit(api, other, level)
+                if fits and place not in seen:
+                    seen.add(place)
                     yield other
         again = [self._group.apis[self._group.places[other]] for other in sorted(used)]
         again = [other for other in again if self._group.fit(api, other, level)]
         rng.shuffle(again)
-        yield from sorted(again, key=lambda a: self._pairs[frozenset((api.id, a.id))])
+        yield from sorted(again, key=lambda other: used[other.id])
 
 
 NAMED = 10  # categories in an error
@@ -150,18 +144,15 @@ class SplitPools:
         seen = parts[Split.TRAIN]
         known = {api.category for api in seen}
         tools = [api for api in parts[Split.TEST_TOOL] if api.category in known]
-        needed = {**parts, Split.TEST_TOOL: tools}
         shown = {
-            Split.TRAIN: seen,
-            Split.TEST_TOOL: [*seen, *tools],
-            Split.TEST_CATEGORY: self._all,
+            Split.TRAIN: (seen, seen),
+            Split.TEST_TOOL: (tools, [*seen, *tools]),
+            Split.TEST_CATEGORY: (parts[Split.TEST_CATEGORY], self._all),
         }
-        self._offers = {place: Group(apis) for place, apis in shown.items()}
+        self._offers = {place: Group(offered) for place, (_, offered) in shown.items()}
         self._groups = {
-            place: Group(
-                needed[place], rng_for(recipe.seed, "queries", "group", place), self._servable
-            )
-            for place in shown
+            place: Group(needed, rng_for(recipe.seed, "queries", "group", place), self._servable)
+            for place, (needed, _) in shown.items()
         }
 
     def group(self, split: Split) -> Group:
@@ -265,8 +256,7 @@ class SplitDraw:
                 if k not in hopeless
             }
             for each in sorted(unlike, key=unlike.__getitem__):
-                need = self._need(number, each)
-                if need is not None:
+                if need := self._need(number, each):
                     yield need
                     break
                 hopeless.add(each)
@@ -295,25 +285,19 @@ class SplitDraw:
         for api in filter(draft.suits, self._turns.waiting()):
             found = self._turns.combinations(api, kind.scenario, kind.ability, kind.level, rng)
             for apis, link in found:
-                need = self._try(draft, name, apis, link)
-                if need is not None:
-                    self._turns.took(apis)
-                    return need
-        return None
-
-    def _try(
-        self, draft: NeedBuilder, name: str, apis: Sequence[Api], link: Link | None
-    ) -> Need | None:
-        """A need of these APIs, drawn until its calls fall into the split; or None."""
-        try:
-            for _ in range(1 if self._split.unseen else TRIES):
-                calls = draft.calls(apis, link)
-                pool = [api.model_dump(include={"category", "tool", "name"}) for api in apis]
-                intent = [intention.model_dump(mode="json") for intention in calls[0]]
-                if split_of(self._recipe.splits, {"intent": intent, "pool": pool}) is self._split:
-                    return draft.need(name, self._offers, apis, calls)
-        except NoValue:
-            pass
+                pool = [each.model_dump(include={"category", "tool", "name"}) for each in apis]
+                # Until its calls fall into the split.
+                for _ in range(1 if self._split.unseen else TRIES):
+                    try:
+                        calls = draft.calls(apis, link)
+                        intent = [intention.model_dump(mode="json") for intention in calls[0]]
+                        split = split_of(self._recipe.splits, {"intent": intent, "pool": pool})
+                        if split is self._split:
+                            need = draft.need(name, self._offers, apis, calls)
+                            self._turns.took(apis)
+                            return need
+                    except NoValue:
+                        break
         return None
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import comb
 
 from toolloom.pipeline.checks.schema import kind_of
 from toolloom.pipeline.checks.text.words import name_words
@@ -85,7 +86,13 @@ def find_links(apis: Sequence[Api], rng: random.Random) -> list[Link]:
         )
         groups = [(numbers, theirs[key]) for key, numbers in ours.items() if key in theirs]
         rng.shuffle(groups)
-        pairs = dict.fromkeys(pair for group in groups for pair in _pairs(*group, rng))
+        pairs: dict[tuple[int, int], None] = {}
+        for giving, taking in groups:
+            if len(giving) * len(taking) <= MOST:
+                pairs |= dict.fromkeys(product(giving, taking))
+            else:
+                drawn = ((rng.choice(giving), rng.choice(taking)) for _ in range(MOST))
+                pairs |= dict.fromkeys(drawn)
         found += (
             Link(apis[i], apis[j], name, levels_of(apis[i], apis[j]))
             for i, j in pairs
@@ -97,12 +104,10 @@ def find_links(apis: Sequence[Api], rng: random.Random) -> list[Link]:
 def _subjects(apis: Sequence[Api]) -> list[list[str]]:
     """What each API is about, by its name and path, without what most of its tool is about."""
     # The path of the operation `GET /pets/{id}` is `/pets/{id}`.
-    paths = [api.source.operation.partition(" ")[2] for api in apis]
-    found = [content_words(f"{a.name} {path}") for a, path in zip(apis, paths, strict=True)]
-    sizes = Counter(map(tool_of, apis))
-    said = Counter(
-        (tool_of(a), word) for a, about in zip(apis, found, strict=True) for word in about
-    )
+    found = [content_words(f"{a.name} {a.source.operation.partition(' ')[2]}") for a in apis]
+    sizes, said = Counter(map(tool_of, apis)), Counter[tuple[tuple[str, str], str]]()
+    for api, about in zip(apis, found, strict=True):
+        said.update((tool_of(api), word) for word in about)
     return [
         [word for word in sorted(about) if said[tool_of(a), word] <= max(5, sizes[tool_of(a)] // 3)]
         for a, about in zip(apis, found, strict=True)
@@ -133,16 +138,6 @@ def _by_key(
 
 def _is_identity(name: str) -> bool:
     return not IDENTITIES.isdisjoint(name_words(name)[-1:])
-
-
-def _pairs(
-    ours: Sequence[int], theirs: Sequence[int], rng: random.Random
-) -> Iterator[tuple[int, int]]:
-    if len(ours) * len(theirs) <= MOST:
-        yield from product(ours, theirs)
-        return
-    for _ in range(MOST):
-        yield rng.choice(ours), rng.choice(theirs)
 
 
 def _gives(first: Api, second: Api, name: str) -> bool:
@@ -235,14 +230,12 @@ class Group:
         if scenario is Scenario.SEQUENTIAL:
             return len({(v.first.id, v.second.id) for v in self.links if level in v.levels})
         if level is Level.SINGLE_TOOL:
-            return sum(map(_pair_count, Counter(self._tools).values()))
+            return sum(comb(tool, 2) for tool in Counter(self._tools).values())
         groups: Iterable[Sequence[int]] = self._mixed.values()
         if level is Level.CATEGORY:
             groups = (span(self._categories, name) for name in set(self._categories))
-        tools = [Counter(self._tools[i] for i in group) for group in groups]
-        return sum(
-            _pair_count(found.total()) - sum(map(_pair_count, found.values())) for found in tools
-        )
+        tools = [Counter(self._tools[i] for i in group).values() for group in groups]
+        return sum(comb(sum(sizes), 2) - sum(comb(n, 2) for n in sizes) for sizes in tools)
 
     def around(self, api: Api, level: Level) -> list[Sequence[int]]:
         """Places among which the partners of an API at a level are."""
@@ -267,11 +260,8 @@ class Group:
         taken = {a.function for a in needed}
         near: list[Sequence[int]] = []
         for api in needed:
-            near += [span(self._tools, tool_of(api))]
-            near += [span(self._categories, api.category)]
-            near += [
-                self._collections[name] for name in api.collections if name in self._collections
-            ]
+            near += [span(self._tools, tool_of(api)), span(self._categories, api.category)]
+            near += [self._collections[n] for n in api.collections if n in self._collections]
         wanted = len(offered) + count
         for _ in range((count + 1) // 2):
             rng.shuffle(near)
@@ -280,12 +270,12 @@ class Group:
             if other := next(free, None):
                 offered[other.id] = other
                 taken.add(other.function)
-        for place in scattered(len(self.apis), rng):
+        for other in (self.apis[place] for place in scattered(len(self.apis), rng)):
             if len(offered) >= wanted:
                 break
-            if self.apis[place].function not in taken:
-                offered[self.apis[place].id] = self.apis[place]
-                taken.add(self.apis[place].function)
+            if other.function not in taken:
+                offered[other.id] = other
+                taken.add(other.function)
         shown = list(offered.values())
         rng.shuffle(shown)
         return tuple(shown)
@@ -332,7 +322,3 @@ def span(keys: list[str] | list[tuple[str, str]], key: str | tuple[str, str]) ->
 
 def tool_of(api: Api) -> tuple[str, str]:
     return api.category, api.tool
-
-
-def _pair_count(count: int) -> int:
-    return count * (count - 1) // 2

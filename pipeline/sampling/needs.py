@@ -8,10 +8,11 @@ from __future__ import annotations
 import datetime as dt
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from toolloom.pipeline.checks.schema import fits, kind_of
 from toolloom.pipeline.sampling.groups import Group, Link, distinct
@@ -102,10 +103,9 @@ class NeedBuilder:
 
     def calls(self, apis: Sequence[Api], link: Link | None) -> Calls:
         """The calls, and what fails. Raises NoValue."""
-        if self.kind.scenario is Scenario.ERROR_RECOVERY:
-            source = self.executed.get(apis[0].id)
-            if source is not None:
-                return self._fail_really(apis[0], source), REAL
+        source = self.executed.get(apis[0].id)
+        if self.kind.scenario is Scenario.ERROR_RECOVERY and source is not None:
+            return self._fail_really(apis[0], source), REAL
         intent: list[Intention] = []
         for index, api in enumerate(apis):
             field = link.field if link and index else None
@@ -158,23 +158,17 @@ class NeedBuilder:
             if canonical(value) in _values(drawn):
                 continue
             bad = Intention(api=api.id, arguments={**drawn, name: value})
-            try:
-                right = self._right(name, api.properties[name], {**drawn, name: value}, wrong)
-            except NoValue:
-                return [bad]
-            return [bad, Intention(api=api.id, turn=1, arguments={**drawn, name: right})]
+            # The right one is no other argument's, and not among the wrong ones.
+            refused = {*_values(bad.arguments), *(canonical(v) for n, v in wrong if n == name)}
+            schema = api.properties[name]
+            with suppress(NoValue):
+                for _ in range(20):
+                    right = draw_value(name, schema, self.rng, self.now, self.language)
+                    if canonical(right) not in refused:
+                        mended = {**drawn, name: right}
+                        return [bad, Intention(api=api.id, turn=1, arguments=mended)]
+            return [bad]
         raise NoValue(api.id)
-
-    def _right(
-        self, name: str, schema: JsonObject, taken: JsonObject, wrong: Iterable[tuple[str, Any]]
-    ) -> Any:
-        """A value that no other argument has, and that is not among the wrong ones."""
-        refused = {*_values(taken), *(canonical(v) for n, v in wrong if n == name)}
-        for _ in range(20):
-            value = draw_value(name, schema, self.rng, self.now, self.language)
-            if canonical(value) not in refused:
-                return value
-        raise NoValue(name)
 
     def need(self, id: str, offers: Group, apis: Sequence[Api], calls: Calls) -> Need:
         """The need, with the APIs it is shown with. Raises NoValue where there is none to show."""

@@ -128,7 +128,10 @@ def _described(name: str, schema: Any, at: _Present, depth: int) -> Any:
         raise NoValue(name)
     if "const" in schema or first_type(schema) == "boolean":
         # A user asks for what is wanted; «false» is unsaid.
-        return _checked(name, schema, schema.get("const", True))
+        value = schema.get("const", True)
+        if not fits(schema, value):
+            raise NoValue(name)
+        return value
     for key in ("enum", "examples"):
         listed = schema.get(key)
         listed = listed[:64] if isinstance(listed, list) else []
@@ -143,12 +146,6 @@ def _described(name: str, schema: Any, at: _Present, depth: int) -> Any:
     raise NoValue(name)
 
 
-def _checked(name: str, schema: JsonObject, value: Any) -> Any:
-    if not fits(schema, value):
-        raise NoValue(name)
-    return value
-
-
 def _sayable(value: Any) -> bool:
     text = value if isinstance(value, str) else canonical(value)
     return 0 < len(text) <= LONGEST and text.isprintable()
@@ -159,10 +156,8 @@ def _typed(name: str, schema: JsonObject, at: _Present, depth: int) -> Any:
     if kind is None and (variants := list(variants_of(schema))):
         for variant in variants[:8]:
             if not is_null(variant):
-                try:
+                with suppress(NoValue):
                     return _value(name, variant, at, depth + 1)
-                except NoValue:
-                    continue
         raise NoValue(name)
     if kind is None and isinstance(schema.get("allOf"), list):
         return _described(name, merged(schema), at, depth + 1)
@@ -201,13 +196,12 @@ def _object(schema: JsonObject, at: _Present, depth: int) -> JsonObject:
         if name in required:
             drawn[name] = _value(name, part, at, depth)
         elif at.rng.random() < chance:
-            try:
+            with suppress(NoValue):
                 drawn[name] = _described(name, part, at, depth)
-            except NoValue:
-                continue
-    if required - drawn.keys():
-        raise NoValue(", ".join(sorted(required - drawn.keys())))
-    return drawn if schema.keys() <= PLAIN_OBJECT else _checked("", schema, drawn)
+    lacking = required - drawn.keys()
+    if lacking or not (schema.keys() <= PLAIN_OBJECT or fits(schema, drawn)):
+        raise NoValue(", ".join(sorted(lacking)))
+    return drawn
 
 
 def _text(name: str, schema: JsonObject, at: _Present) -> str:

@@ -55,8 +55,8 @@ def _phrase(table: Mapping[str, Sequence[str]]) -> Draw:
     return lambda f: f.random_element(table.get(f.locales[0], table["en_US"]))
 
 
-def _one_of(*choices: Any) -> Draw:
-    return lambda f: f.random_element(choices)
+def _one_of(choices: str) -> Draw:
+    return lambda f: f.random_element(choices.split())
 
 
 def _whole(low: int, high: int, step: int = 1) -> Draw:
@@ -67,106 +67,91 @@ def _phone(f: Faker) -> str:
     return f.numerify("+1-555-01##")
 
 
-_GROUPS: Mapping[tuple[str, ...], Draw] = {
-    ("email", "mail"): lambda f: f.email(),
-    ("phone", "phone_number", "mobile", "telephone"): _phone,
-    ("first_name", "given_name"): lambda f: f.first_name(),
-    ("last_name", "family_name", "surname"): lambda f: f.last_name(),
-    ("username", "user_name", "user", "login", "owner", "handle", "nickname", "screen_name"): (
-        lambda f: f.user_name()
-    ),
-    ("assignee", "member", "collaborator"): lambda f: f.user_name(),
-    (
-        "full_name", "person", "recipient", "patient", "customer", "author", "artist", "contact",
-        "display_name", "customer_name", "person_name", "employee", "guest", "student", "teacher",
-    ): lambda f: f.name(),
-    ("city", "location", "place", "origin", "destination", "town"): lambda f: f.city(),
-    ("country", "nation"): lambda f: f.country(),
-    ("country_code",): lambda f: f.country_code(),
-    ("state", "province"): lambda f: f.state() if hasattr(f, "state") else f.city(),
-    ("address", "street_address"): lambda f: f.street_address(),
-    ("street",): lambda f: f.street_name(),
-    ("postcode", "postal_code", "zip", "zip_code", "zipcode"): lambda f: f.postcode(),
-    ("company", "employer", "organization", "organisation", "vendor"): lambda f: f.company(),
-    ("job_title",): lambda f: f.job(),
-    ("currency", "currency_code"): _one_of("USD", "EUR", "GBP", "CHF", "JPY", "CAD", "AUD", "SEK"),
-    ("language",): lambda f: f.language_name(),
-    ("lang", "language_code"): _one_of("en", "de", "fr", "es", "it", "pt", "nl", "ja"),
-    ("locale",): _one_of("en-US", "en-GB", "de-DE", "fr-FR", "es-ES", "pt-BR", "ja-JP"),
-    ("timezone", "time_zone", "tz"): _one_of(
-        "Europe/Paris", "America/New_York", "Asia/Tokyo", "Australia/Sydney", "America/Chicago",
-        "Europe/Berlin", "Asia/Kolkata", "Africa/Nairobi",
-    ),
-    ("color", "colour"): lambda f: f.color_name(),
-    ("domain", "hostname", "host", "domain_name"): lambda f: f.domain_name(),
-    ("url", "uri", "link", "website", "homepage"): lambda f: f.url(),
-    ("ip", "ip_address"): lambda f: f.ipv4_public(),
-    ("isbn",): lambda f: f.isbn13(),
-    ("iban",): lambda f: f.iban(),
-    ("vin",): lambda f: f.vin(),
-    ("license_plate",): lambda f: f.license_plate(),
-    ("tracking_number",): lambda f: f.bothify("??######").upper(),
-    ("id", "identifier", "ids"): lambda f: f.bothify("?#####").upper(),
-    ("uuid", "guid"): lambda f: str(f.uuid4()),
-    ("code",): lambda f: f.bothify("??-###").upper(),
-    ("number", "num"): lambda f: f.bothify("??####").upper(),
-    ("sha", "commit", "commit_sha"): lambda f: f.sha1()[:10],
-    ("version",): lambda f: f"{f.random_int(1, 9)}.{f.random_int(0, 12)}.{f.random_int(0, 9)}",
-    (
-        "query", "q", "search", "search_query", "search_term", "keyword", "keywords", "term",
-        "title", "name", "topic", "subject", "heading", "headline", "theme", "phrase",
-    ): _phrase(TOPICS),
-    (
-        "description", "message", "comment", "note", "notes", "remarks", "summary", "body",
-        "text", "content", "reason", "caption", "feedback",
-    ): _phrase(REMARKS),
-    ("tag", "hashtag", "label"): _one_of(
-        "urgent", "travel", "finance", "garden", "music", "photos", "research", "spring2026"
-    ),
-    ("branch", "branch_name", "base_branch"): _one_of(
-        "main", "develop", "release-2.1", "fix-login", "new-layout", "docs-update"
-    ),
-    ("repository", "repo", "repo_name", "project", "project_name"): _one_of(
-        "weather-station", "recipe-book", "invoice-tool", "city-maps", "chess-clock", "note-keeper"
-    ),
-    ("slug",): _one_of("summer-sale", "getting-started", "team-offsite", "city-guide"),
-    ("org", "workspace", "team", "team_slug"): _one_of(
-        "north-team", "design-crew", "river-labs", "green-office", "data-guild"
-    ),
-    ("filename", "file_name", "file", "document_name"): _one_of(
-        "report.pdf", "minutes.txt", "budget.csv", "photo-12.jpg", "invoice-0417.pdf", "notes.md"
-    ),
-    ("path", "file_path", "filepath"): _one_of(
-        "docs/guide.md", "reports/2025/summary.txt", "src/main.py", "photos/lake.jpg", "notes.txt"
-    ),
-    ("folder", "directory", "dir", "folder_name"): _one_of(
-        "reports", "photos", "archive", "drafts", "invoices", "music"
-    ),
-    ("unit", "units", "unit_system"): _one_of("metric", "imperial"),
-    ("sort", "sort_by", "order_by", "sort_field"): _one_of("name", "date", "created", "updated"),
-    ("order", "sort_order", "direction", "sort_direction"): _one_of("asc", "desc"),
-    ("output_format", "response_format", "file_format"): _one_of("json", "csv", "xml"),
-    ("symbol", "ticker"): _one_of("AAPL", "MSFT", "SAP", "NVDA", "SONY", "TM"),
-    ("genre",): _one_of("jazz", "comedy", "mystery", "drama", "fantasy", "history"),
-    ("cuisine",): _one_of("Italian", "Thai", "Mexican", "Indian", "Greek", "Japanese"),
-    ("ingredient", "ingredients", "food"): _one_of("tomato", "rice", "salmon", "basil", "lentils"),
-    ("brand", "manufacturer"): lambda f: f.company(),
-    ("airport", "airport_code", "iata"): _one_of("ZRH", "JFK", "NRT", "CDG", "SIN", "YYZ"),
-    ("year",): _whole(1990, 2030),
-    ("age",): _whole(18, 80),
-    ("month",): _whole(1, 12),
-    ("hour",): _whole(7, 21),
-    ("minute",): _whole(0, 55, 5),
-    ("page", "page_number"): _whole(1, 5),
-    ("limit", "per_page", "page_size", "max_results", "results_per_page"): _whole(5, 50, 5),
-    ("offset", "skip"): _whole(10, 100, 10),
-    ("rating", "stars"): _whole(1, 5),
-    ("amount", "price", "budget", "cost"): _whole(5, 900, 5),
-    ("latitude", "lat"): lambda f: round(f.random.uniform(-66, 66), 3),
-    ("longitude", "lon", "lng"): lambda f: round(f.random.uniform(-179, 179), 3),
+_WORDS = {
+    "airport airport_code iata": "ZRH JFK NRT CDG SIN YYZ",
+    "branch branch_name base_branch": "main develop release-2.1 fix-login new-layout docs-update",
+    "cuisine": "Italian Thai Mexican Indian Greek Japanese",
+    "currency currency_code": "USD EUR GBP CHF JPY CAD AUD SEK",
+    "filename file_name file document_name":
+        "report.pdf minutes.txt budget.csv photo-12.jpg invoice-0417.pdf notes.md",
+    "folder directory dir folder_name": "reports photos archive drafts invoices music",
+    "genre": "jazz comedy mystery drama fantasy history",
+    "ingredient ingredients food": "tomato rice salmon basil lentils",
+    "lang language_code": "en de fr es it pt nl ja",
+    "locale": "en-US en-GB de-DE fr-FR es-ES pt-BR ja-JP",
+    "order sort_order direction sort_direction": "asc desc",
+    "org workspace team team_slug": "north-team design-crew river-labs green-office data-guild",
+    "output_format response_format file_format": "json csv xml",
+    "path file_path filepath":
+        "docs/guide.md reports/2025/summary.txt src/main.py photos/lake.jpg notes.txt",
+    "repository repo repo_name project project_name":
+        "weather-station recipe-book invoice-tool city-maps chess-clock note-keeper",
+    "slug": "summer-sale getting-started team-offsite city-guide",
+    "sort sort_by order_by sort_field": "name date created updated",
+    "symbol ticker": "AAPL MSFT SAP NVDA SONY TM",
+    "tag hashtag label": "urgent travel finance garden music photos research spring2026",
+    "timezone time_zone tz":
+        "Europe/Paris America/New_York Asia/Tokyo Australia/Sydney America/Chicago Europe/Berlin "
+        "Asia/Kolkata Africa/Nairobi",
+    "unit units unit_system": "metric imperial",
 }  # fmt: skip
+"""Names, and words of which one is the value."""
 
-BY_NAME: Mapping[str, Draw] = {name: draw for names, draw in _GROUPS.items() for name in names}
+_GROUPS: Mapping[str, Draw] = {
+    **{names: _one_of(choices) for names, choices in _WORDS.items()},
+    "email mail": lambda f: f.email(),
+    "phone phone_number mobile telephone": _phone,
+    "first_name given_name": lambda f: f.first_name(),
+    "last_name family_name surname": lambda f: f.last_name(),
+    "username user_name user login owner handle nickname screen_name": lambda f: f.user_name(),
+    "assignee member collaborator": lambda f: f.user_name(),
+    "full_name person recipient patient customer author artist contact": lambda f: f.name(),
+    "display_name customer_name person_name employee guest student teacher": lambda f: f.name(),
+    "city location place origin destination town": lambda f: f.city(),
+    "country nation": lambda f: f.country(),
+    "country_code": lambda f: f.country_code(),
+    "state province": lambda f: f.state() if hasattr(f, "state") else f.city(),
+    "address street_address": lambda f: f.street_address(),
+    "street": lambda f: f.street_name(),
+    "postcode postal_code zip zip_code zipcode": lambda f: f.postcode(),
+    "company employer organization organisation vendor": lambda f: f.company(),
+    "brand manufacturer": lambda f: f.company(),
+    "job_title": lambda f: f.job(),
+    "language": lambda f: f.language_name(),
+    "color colour": lambda f: f.color_name(),
+    "domain hostname host domain_name": lambda f: f.domain_name(),
+    "url uri link website homepage": lambda f: f.url(),
+    "ip ip_address": lambda f: f.ipv4_public(),
+    "isbn": lambda f: f.isbn13(),
+    "iban": lambda f: f.iban(),
+    "vin": lambda f: f.vin(),
+    "license_plate": lambda f: f.license_plate(),
+    "tracking_number": lambda f: f.bothify("??######").upper(),
+    "id identifier ids": lambda f: f.bothify("?#####").upper(),
+    "uuid guid": lambda f: str(f.uuid4()),
+    "code": lambda f: f.bothify("??-###").upper(),
+    "number num": lambda f: f.bothify("??####").upper(),
+    "sha commit commit_sha": lambda f: f.sha1()[:10],
+    "version": lambda f: f"{f.random_int(1, 9)}.{f.random_int(0, 12)}.{f.random_int(0, 9)}",
+    "query q search search_query search_term keyword keywords term": _phrase(TOPICS),
+    "title name topic subject heading headline theme phrase": _phrase(TOPICS),
+    "description message comment note notes remarks summary body": _phrase(REMARKS),
+    "text content reason caption feedback": _phrase(REMARKS),
+    "year": _whole(1990, 2030),
+    "age": _whole(18, 80),
+    "month": _whole(1, 12),
+    "hour": _whole(7, 21),
+    "minute": _whole(0, 55, 5),
+    "page page_number": _whole(1, 5),
+    "limit per_page page_size max_results results_per_page": _whole(5, 50, 5),
+    "offset skip": _whole(10, 100, 10),
+    "rating stars": _whole(1, 5),
+    "amount price budget cost": _whole(5, 900, 5),
+    "latitude lat": lambda f: round(f.random.uniform(-66, 66), 3),
+    "longitude lon lng": lambda f: round(f.random.uniform(-179, 179), 3),
+}
+
+BY_NAME: Mapping[str, Draw] = {n: draw for names, draw in _GROUPS.items() for n in names.split()}
 """What a parameter's name says about its values. The longest entry that ends the name counts."""
 
 BY_FORMAT: Mapping[str, Draw] = {

@@ -18,8 +18,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
+from operator import methodcaller
 from random import Random
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from toolloom.agents.simulator import environment_of, system_turn
 from toolloom.pipeline.apis.search import Finder
@@ -30,15 +31,8 @@ from toolloom.pipeline.curation.contamination import (
     read_benchmarks,
 )
 from toolloom.pipeline.curation.duplicates import compared, hashed
-from toolloom.pipeline.environments.environment import (
-    WorldSession,
-    moment_of,
-)
-from toolloom.pipeline.environments.play import (
-    Script,
-    Unplayable,
-    play,
-)
+from toolloom.pipeline.environments.environment import WorldSession, moment_of
+from toolloom.pipeline.environments.play import Script, Unplayable, play
 from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput
@@ -126,8 +120,7 @@ def expand(given: StageInput) -> Iterator[Sifted]:
         left = [0 if source.done else source.distinct - source.made for source in run.sources]
         for source, share in zip(run.sources, even(wanted, left, order), strict=True):
             source.share, source.before = share, source.made
-        yield from run.fill_templates()
-        yield from run.play_scripts()
+        yield from run.rows()
         for source in run.sources:
             source.done |= source.share > 0 and source.made == source.before
             wanted -= source.made - source.before
@@ -180,6 +173,25 @@ class _Source:
     done: bool = False
 
 
+class _Row(NamedTuple):
+    """A row as it was made: of which source, what it calls and says in eight bytes, its line, and
+    what the certain checks object to."""
+
+    source: str
+    mark: int
+    line: bytes
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, source: str, sample: JsonObject, findings: tuple[Finding, ...]) -> _Row:
+        calls = signature(sample["dialogue"]["query"]["intent"])
+        return cls(source, _mark(calls, compared(sample)), to_line(sample), findings)
+
+
+def _mark(calls: str, words: str) -> int:
+    return hashed(f"{calls}\0{words}")
+
+
 class _Run:
     """Rows so far: few bytes of each are kept, so that none is said and called twice."""
 
@@ -195,16 +207,20 @@ class _Run:
             self._marks.add(_mark(signature(row["intent"]), row["text"]))
             if found := _NUMBERED.fullmatch(row["id"]):
                 numbers[found[1]] = max(numbers[found[1]], int(found[2]) + 1)
-        self._templates = [_source(json.loads(line)) for line in given.earlier("templates")]
+        self._templates: list[_Source] = []
+        for _, row in given.earlier("templates").objects():
+            made = Template.model_validate(row)
+            rows = TemplateRenderer(made).distinct - (made.kind == "mined")
+            self._templates.append(_Source(made.id, " ".join(made.combination), rows))
         self._apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
         self._worlds: list[tuple[Sampler, dict[int, _Source]]] = []
         for _, row in given.earlier("worlds").objects():
             self._add_world(World.model_validate(row))
         scripts = chain.from_iterable(found.values() for _, found in self._worlds)
         self.sources = [*self._templates, *scripts]
+        self._by_id = {source.id: source for source in self.sources}
         for source in self.sources:
             source.number = numbers[source.id]
-        self._processes = None if self._plan.rows >= SHARED else 1
         against = given.recipe.curation.against
         self._index: BenchmarkIndex | None = read_benchmarks(given) if against else None
 
@@ -221,39 +237,28 @@ class _Run:
         }
         self._worlds.append((sampler, sources))
 
-    def fill_templates(self) -> Iterator[Sifted]:
-        """The rows of templates of this pass."""
-        for number, rows, fallen in in_processes(_fill, self._fillings(), self._processes):
-            source = self._templates[number]
-            for row in rows:
-                yield from self._take(source, row)
-            for sample, findings in fallen:
-                yield from self._reject(source, sample, findings)
+    def rows(self) -> Iterator[Sifted]:
+        """The rows of this pass, those of templates first."""
+        tasks = chain(self._fillings(), self._plays())
+        processes = None if self._plan.rows >= SHARED else 1
+        for rows in in_processes(methodcaller("rows"), tasks, processes):
+            # What falls comes last, so that its ids do not depend on where it stood.
+            for row in sorted(rows, key=lambda row: bool(row.findings)):
+                yield from self._take(row)
 
     def _fillings(self) -> Iterator[_Filling]:
-        recipe = self._given.recipe
         lines = iter(self._given.earlier("templates"))
-        for number, (line, source) in enumerate(zip(lines, self._templates, strict=True)):
+        for line, source in zip(lines, self._templates, strict=True):
             # One that has few rows lists them again, so that the next ones are among them.
             again = source.before if source.before + source.share <= _LISTED else 0
             parts = -(-source.share // ROWS)
             for part in range(parts):
                 self._given.rows.check()
-                count = -(-(source.share + again) // parts)
-                yield _Filling(number, line, recipe, source.before - again, count, part, parts)
-
-    def play_scripts(self) -> Iterator[Sifted]:
-        """The rows of scripts of this pass."""
-        sources = {s.id: s for _, found in self._worlds for s in found.values()}
-        for rows, fallen in in_processes(_play, self._plays(), self._processes):
-            for row in rows:
-                yield from self._take(sources[row.name.rpartition("-x")[0]], row)
-            for sample, findings in fallen:
-                name = sample["dialogue"]["query"]["id"]
-                yield from self._reject(sources[name.rpartition("-x")[0]], sample, findings)
+                size = -(-(source.share + again) // parts)
+                begin = source.before - again
+                yield _Filling(self._given.recipe, line, begin, size, part, parts)
 
     def _plays(self) -> Iterator[Playing]:
-        recipe = self._given.recipe
         for sampler, sources in self._worlds:
             wanted = {place: source.share for place, source in sources.items() if source.share}
             begin = {place: (source.id, source.number) for place, source in sources.items()}
@@ -268,149 +273,113 @@ class _Run:
             world = sampler.world.model_dump_json()
             for batch in batches(needs, NEEDS):
                 self._given.rows.check()
-                yield Playing(world, batch, recipe)
+                yield Playing(self._given.recipe, world, batch)
 
-    def _take(self, source: _Source, row: _Made) -> Iterator[Sifted]:
-        """A row that is wanted and new, with its number."""
-        if source.made - source.before >= source.share or row.mark in self._marks:
-            return
-        if self._index and (findings := contamination_of(json.loads(row.line), self._index)):
-            # Such a row falls, also where samples are flagged: there are others.
-            yield from self._reject(source, json.loads(row.line), findings)
+    def _take(self, row: _Row) -> Iterator[Sifted]:
+        """A row that is wanted and new, with its number; of those that fall the first few."""
+        source, findings = self._by_id[row.source], row.findings
+        if not findings:
+            if source.made - source.before >= source.share or row.mark in self._marks:
+                return
+            if self._index:  # such a row falls, also where samples are flagged: there are others
+                findings = tuple(contamination_of(json.loads(row.line), self._index))
+        if findings:
+            if source.fell < KEPT:
+                sample = json.loads(row.line)
+                name = f"{row.source}-r{source.number:06d}-{source.fell}"
+                source.fell += 1
+                sample["dialogue"]["query"]["id"] = name
+                share = sample["provenance"]
+                yield Rejected.of(sample, STAGE, findings, id=name, provenance=share)
             return
         self._marks.add(row.mark)
         source.made += 1
-        if row.name:
-            yield row.line
-            return
-        name = json.dumps(f"{source.id}-x{source.number:06d}", ensure_ascii=False)
-        source.number += 1
-        yield row.line.replace(_SLOTTED, name.encode(), 1)
-
-    def _reject(
-        self, source: _Source, sample: JsonObject, findings: Sequence[Finding]
-    ) -> Iterator[Rejected]:
-        """A row with what was found of it, of the first that fell."""
-        if source.fell < KEPT:
-            name = f"{source.id}-r{source.number:06d}-{source.fell}"
-            source.fell += 1
-            sample["dialogue"]["query"]["id"] = name
-            share = sample["provenance"]
-            yield Rejected.of(sample, STAGE, findings, id=name, provenance=share)
-
-
-def _source(line: JsonObject) -> _Source:
-    template = Template.model_validate(line)
-    rows = TemplateRenderer(template).distinct - (template.kind == "mined")
-    return _Source(template.id, " ".join(template.combination), rows)
-
-
-def _mark(calls: str, words: str) -> int:
-    """Eight bytes for what a row calls and says."""
-    return hashed(f"{calls}\0{words}")
-
-
-class _Made(NamedTuple):
-    """An accepted row: its mark, its line, and its id, where it has one already."""
-
-    mark: int
-    line: bytes
-    name: str = ""
-
-
-Fallen: TypeAlias = list[tuple[JsonObject, tuple[Finding, ...]]]
-"""Samples that the certain checks object to."""
+        line = row.line
+        if _SLOTTED in line:  # scripts have their numbers
+            name = json.dumps(f"{source.id}-x{source.number:06d}", ensure_ascii=False)
+            source.number += 1
+            line = line.replace(_SLOTTED, name.encode(), 1)
+        yield line
 
 
 class _Filling(NamedTuple):
     """A task: rows of a template, part of those that are drawn after so many others."""
 
-    number: int  # of the template
-    line: bytes
     recipe: Recipe
+    line: bytes
     at: int
     size: int
     part: int
     parts: int
 
-
-def _fill(task: _Filling) -> tuple[int, list[_Made], Fallen]:
-    template, recipe = Template.model_validate_json(task.line), task.recipe
-    renderer, plan = TemplateRenderer(template, recipe.seed), recipe.splits
-    assert recipe.expand
-    wanted = set(recipe.expand.splits) & ({template.split} if template.split else set(Split))
-    # All rows call the same APIs: among seen ones, only the values tell the split.
-    need = renderer.sample((0,) * len(template.choices))["dialogue"]["query"]
-    place = split_of(plan, need)
-    fixed = None if place in SEEN else place
-    if stray(plan, need, place):
-        wanted = set()
-    rng = rng_for(recipe.seed, STAGE, template.id, task.at)
-    rows, fallen, vain = list[_Made](), Fallen(), 0
-    for row in renderer.drawn(rng, _DRAWS * (task.size + ROWS), task.part, task.parts):
-        if len(rows) == task.size or vain == VAIN:
-            break
-        sample = renderer.sample(row)
-        calls = signature(sample["dialogue"]["query"]["intent"])
-        if (fixed or seen_split(plan, calls)) not in wanted:
-            continue
-        if findings := inspect(renderer.dialogue(sample)):
-            vain += 1
-            fallen += [(sample, findings)] if len(fallen) < KEPT else []
-        else:
-            vain = 0
-            rows.append(_Made(_mark(calls, compared(sample)), renderer.line(sample)))
-    return task.number, rows, fallen
+    def rows(self) -> list[_Row]:
+        template, plan = Template.model_validate_json(self.line), self.recipe.splits
+        renderer = TemplateRenderer(template, self.recipe.seed)
+        assert self.recipe.expand
+        wanted = {*self.recipe.expand.splits} & ({template.split} if template.split else set(Split))
+        # All rows call the same APIs: among seen ones, only the values tell the split.
+        need = renderer.sample((0,) * len(template.choices))["dialogue"]["query"]
+        place = split_of(plan, need)
+        fixed = None if place in SEEN else place
+        if stray(plan, need, place):
+            wanted = set()
+        rng = rng_for(self.recipe.seed, STAGE, template.id, self.at)
+        rows, good, vain = list[_Row](), 0, 0
+        for row in renderer.drawn(rng, _DRAWS * (self.size + ROWS), self.part, self.parts):
+            if good == self.size or vain == VAIN:
+                break
+            sample = renderer.sample(row)
+            calls = signature(sample["dialogue"]["query"]["intent"])
+            if (fixed or seen_split(plan, calls)) not in wanted:
+                continue
+            findings = inspect(renderer.dialogue(sample))
+            if findings:
+                vain += 1
+            else:
+                good, vain = good + 1, 0
+            if not findings or len(rows) - good < KEPT:
+                rows.append(_Row.of(template.id, sample, findings))
+        return rows
 
 
 class Playing(NamedTuple):
     """A task: needs of scripts of one world, which is given as JSON."""
 
+    recipe: Recipe
     world: str
     needs: list[Need]
-    recipe: Recipe
+
+    def rows(self) -> list[_Row]:
+        return asyncio.run(self.played(_worlds(self.world)))
+
+    async def played(self, worlds: Worlds) -> list[_Row]:
+        """The scripts in their states, played as in any run: no model is asked."""
+        rows, recipe = list[_Row](), self.recipe
+        finder = Finder(recipe.search.model_copy(update={"embeddings": None}))
+        for need in self.needs:
+            assert need.setting
+            asked, machine = Query(**dict(need)), worlds.machine(need.setting)
+            messages = [system_turn(asked)]
+            session = WorldSession(machine, need.setting, moment_of(asked))
+            limit = recipe.observation_tokens
+            environment = environment_of(asked, [session], finder.search, limit)
+            script = Script(moves(worlds.play(asked), machine, asked))
+            findings: tuple[Finding, ...] = ()
+            try:
+                await play(messages, script, script, environment)
+            except Unplayable as why:  # no search finds what is to be called
+                findings = (Finding(check="play", reason=why.reason, turn=None, detail=why.detail),)
+            dialogue = Dialogue(
+                query=asked.model_copy(update={"provenance": ()}), messages=tuple(messages)
+            )
+            source = need.id.rpartition("-x")[0]
+            share = Provenance(stage=STAGE, agent="", model="", seed=recipe.seed, parents=(source,))
+            sample = Sample(dialogue=dialogue, verdict=Verdict(), provenance=(share,))
+            findings = findings or inspect(dialogue, world=machine)
+            rows.append(_Row.of(source, sample.model_dump(mode="json"), findings))
+        return rows
 
 
 @lru_cache(maxsize=64)
 def _worlds(world: str) -> Worlds:
     return Worlds(known=lambda: [json.loads(world)])
-
-
-def _play(task: Playing) -> tuple[list[_Made], Fallen]:
-    return asyncio.run(played(task, _worlds(task.world)))
-
-
-async def played(task: Playing, worlds: Worlds) -> tuple[list[_Made], Fallen]:
-    """The scripts in their states, played as in any run: no model is asked."""
-    rows, fallen, recipe = list[_Made](), Fallen(), task.recipe
-    finder = Finder(recipe.search.model_copy(update={"embeddings": None}))
-    for need in task.needs:
-        assert need.setting
-        asked, machine = Query(**dict(need)), worlds.machine(need.setting)
-        messages = [system_turn(asked)]
-        session = WorldSession(machine, need.setting, moment_of(asked))
-        limit = recipe.observation_tokens
-        environment = environment_of(asked, [session], finder.search, limit)
-        script = Script(moves(worlds.play(asked), machine, asked))
-        findings: tuple[Finding, ...] = ()
-        try:
-            await play(messages, script, script, environment)
-        except Unplayable as why:  # no search finds what is to be called
-            findings = (Finding(check="play", reason=why.reason, turn=None, detail=why.detail),)
-        dialogue = Dialogue(query=asked, messages=tuple(messages))
-        sample = _sample(dialogue, recipe.seed)
-        if findings := findings or inspect(dialogue, world=machine):
-            fallen.append((sample, findings))
-        else:
-            calls = signature(sample["dialogue"]["query"]["intent"])
-            rows.append(_Made(_mark(calls, compared(sample)), to_line(sample), need.id))
-    return rows, fallen
-
-
-def _sample(dialogue: Dialogue, seed: int) -> JsonObject:
-    """A dialogue of a script as a row, as JSON."""
-    parents = (dialogue.query.id.rpartition("-x")[0],)
-    share = Provenance(stage=STAGE, agent="", model="", seed=seed, parents=parents)
-    asked = dialogue.query.model_copy(update={"provenance": ()})
-    bare = dialogue.model_copy(update={"query": asked, "provenance": ()})
-    return Sample(dialogue=bare, verdict=Verdict(), provenance=(share,)).model_dump(mode="json")

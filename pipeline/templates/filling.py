@@ -30,9 +30,7 @@ from toolloom.schemas import (
     Dialogue,
     Finding,
     JsonObject,
-    Message,
     Provenance,
-    Query,
     Sample,
     Template,
     marker,
@@ -65,7 +63,7 @@ _ALLOWED = (
 )
 
 
-def _date(value: str, form: str = "%-d %B %Y") -> str:
+def date_text(value: str, form: str = "%-d %B %Y") -> str:
     """A date such as 2026-03-02 in words; `%-d` is a day without its zero, on any system."""
     day = dt.date.fromisoformat(value)
     if "".join(_SIGNS.findall(form)) != form:
@@ -102,7 +100,7 @@ def _short(text: str) -> str:
 
 
 _OURS: Mapping[str, Callable[..., Any]] = {
-    "date": _date, "later": _later, "replace": _replace, "slug": _slug, "join": _join,
+    "date": date_text, "later": _later, "replace": _replace, "slug": _slug, "join": _join,
 }  # fmt: skip
 FILTERS = ("lower", "upper", "title", "capitalize", "trim", "length", "first", "last", "int",
            "float", "round", "abs", "string", "list", "sort", *_OURS)  # fmt: skip
@@ -156,25 +154,20 @@ def _compiled(source: str) -> Callable[[Mapping[str, Any]], Any]:
     return _sandbox().from_string(source).render
 
 
+_FAILURES = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
 def rendered(source: str, values: Mapping[str, Any]) -> Any:
     """A text with its variables; what is one expression and nothing else keeps its type. Raises
     TextMistake."""
+    compiled = _compiled(source)
     try:
-        made = _compiled(source)(values)
+        made = compiled(values)
         if isinstance(made, Undefined):
             str(made)  # raises, as it is a strict one
         return _short(made) if isinstance(made, str) else made
-    except TextMistake:
-        raise
-    except (
-        TemplateError,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as e:
-        raise TextMistake(f"cannot be rendered ({str(e)[:200]})") from e
+    except _FAILURES as error:
+        raise TextMistake(f"cannot be rendered ({str(error)[:200]})") from error
 
 
 STAGE = "expanded"
@@ -184,8 +177,6 @@ NUMBER = marker("#")
 
 DENSE = 20_000  # up to so many rows of a template are all listed, in an order of chance
 _SHOWN = ("pool", "outside")  # what a query shows of APIs
-_POOL = marker("# pool")
-_QUOTED = f'"{_POOL}"'
 Row: TypeAlias = tuple[int, ...]
 """For each choice the place of its row."""
 
@@ -211,24 +202,23 @@ def filled(value: Any, values: Mapping[str, Any]) -> Any:
 
 
 class TemplateRenderer:
-    """Makes samples of a template's rows. What no slot stands in is read once, not for each."""
+    """Makes samples of a template's rows."""
 
     def __init__(self, template: Template, seed: int = 0) -> None:
         self.template = template
         sample = Sample.model_validate(template.sample).model_dump(mode="json")
-        self._dialogue: JsonObject = {**sample["dialogue"], "provenance": []}
-        query = {**self._dialogue["query"], "id": NUMBER, "provenance": []}
-        self._shown = {name: query[name] for name in _SHOWN}
-        self._pool = to_text(query["pool"])
-        self._asked = {**query, **dict.fromkeys(_SHOWN), "pool": []}
-        self._read = Query.model_validate({**self._asked, **self._shown})
-        self._messages = [_opened(message) for message in self._dialogue["messages"]]
-        self._constant = [
-            None if OPEN in to_text(message) else Message.model_validate(message)
-            for message in self._dialogue["messages"]
-        ]
         share = Provenance(stage=STAGE, agent="", model="", seed=seed, parents=(template.id,))
         self._rest = {**sample, "flags": [], "provenance": [share.model_dump(mode="json")]}
+        self._dialogue: JsonObject = {**sample["dialogue"], "provenance": []}
+        query = {**self._dialogue["query"], "provenance": []}
+        self._shown = {name: query[name] for name in _SHOWN}
+        self._asked = {**query, **dict.fromkeys(_SHOWN)}
+        self._messages = [
+            {**m, "content": json.loads(m["content"])}
+            if m["role"] == "tool" and OPEN in m["content"]  # its JSON has slots, not its text
+            else m
+            for m in self._dialogue["messages"]
+        ]
         user = (m["content"] for m in self._dialogue["messages"] if m["role"] == "user")
         told = set(MARK.findall(f"{to_text(query['intent'])}{query['text']}{''.join(user)}"))
         told |= {n for slot in told & {*template.texts} for n in names_in(template.texts[slot])}
@@ -278,45 +268,17 @@ class TemplateRenderer:
     def sample(self, row: Row, name: str = NUMBER) -> JsonObject:
         """The sample of a row, as JSON."""
         values = self.values(row)
-        query = {**filled(self._asked, {**values, "#": name}), **self._shown}
+        query = {**filled(self._asked, values), "id": name, **self._shown}
         query["text"] = text_of(query["text"])
-        messages = [
-            message if read else _written(filled(parsed, values))
-            for message, parsed, read in zip(
-                self._dialogue["messages"], self._messages, self._constant, strict=True
-            )
-        ]
+        messages = [filled(message, values) for message in self._messages]
+        for message in messages:
+            if message["content"] is not None:
+                message["content"] = text_of(message["content"])
         return {**self._rest, "dialogue": {**self._dialogue, "query": query, "messages": messages}}
-
-    def line(self, sample: JsonObject) -> bytes:
-        """A sample of this template as a line of a file. What it shows of APIs, which is most of
-        it, is written once, not for each row."""
-        query = {**sample["dialogue"]["query"], "pool": _POOL}
-        text = to_text({**sample, "dialogue": {**sample["dialogue"], "query": query}})
-        return f"{text.replace(_QUOTED, self._pool, 1)}\n".encode()
 
     def dialogue(self, sample: JsonObject) -> Dialogue:
         """The dialogue of a sample that `sample` has made, to be inspected."""
-        asked = {**sample["dialogue"]["query"], **dict.fromkeys(_SHOWN), "pool": []}
-        shown = {name: getattr(self._read, name) for name in _SHOWN}
-        messages = tuple(
-            read or Message.model_validate(message)
-            for read, message in zip(self._constant, sample["dialogue"]["messages"], strict=True)
-        )
-        whole = Query.model_validate(asked).model_copy(update=shown)
-        return Dialogue.model_construct(query=whole, messages=messages, provenance=())
-
-
-def _opened(message: JsonObject) -> JsonObject:
-    """A message, with the content of an observation that has slots as an object."""
-    if message["role"] != "tool" or OPEN not in message["content"]:
-        return message
-    return {**message, "content": json.loads(message["content"])}
-
-
-def _written(message: JsonObject) -> JsonObject:
-    content = message["content"]
-    return {**message, "content": content if content is None else text_of(content)}
+        return Dialogue.model_validate(sample["dialogue"])
 
 
 _TRIES = 2_000  # draws for a preview
@@ -357,6 +319,5 @@ def preview(template: Template, count: int, seed: int = 0) -> TemplatePreview:
         Sample.model_validate(renderer.sample(row, f"{template.id}-x{number:06d}"))
         for number, row in enumerate(rows)
     )
-    return TemplatePreview(
-        template, tuple(PreviewRow(each, inspect(each.dialogue)) for each in samples)
-    )
+    made = tuple(PreviewRow(each, inspect(each.dialogue)) for each in samples)
+    return TemplatePreview(template, made)

@@ -15,6 +15,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +29,7 @@ from toolloom.pipeline.checks.text.words import STOP, alone, name_words, spaced,
 from toolloom.pipeline.sampling.values import NoValue, draw_value, rng_for
 from toolloom.pipeline.sampling.vocabulary import LOCALES, REMARKS, TOPICS
 from toolloom.pipeline.store.files import to_text
-from toolloom.pipeline.templates.filling import MARK, TemplateRenderer
+from toolloom.pipeline.templates.filling import MARK, TemplateRenderer, date_text, text_of
 from toolloom.pipeline.templates.filling import STAGE as EXPANDED
 from toolloom.schemas import (
     Finding,
@@ -72,6 +73,8 @@ _LABELS = re.compile(r"ids?|number|no|code|zip|postcode|phone|isbn|account|refer
 
 Doubt: TypeAlias = tuple[Reason, str]
 Path: TypeAlias = tuple[str | int, ...]
+_FIXED = {"role", "id", "type", "name", "tool_call_id", "execution"}
+"""Fields of messages of which nothing is said."""
 _NOTHING, _AMBIGUOUS = Reason.NOTHING_TO_VARY, Reason.AMBIGUOUS_VALUE
 
 
@@ -86,7 +89,7 @@ def mine(sample: JsonObject, seen: SeenValues, split: Split | None = None) -> Te
         return Rejected.of(sample, STAGE, [found(*why)], id=name)
     work = _Sample(deepcopy(sample))
     for one in sorted(work.values, key=lambda v: -len(str(v.value))):
-        doubt = work.doubt(one)
+        doubt = next(work.doubts(one), None)
         if not doubt:
             one.others = work.options(one, seen)
             doubt = None if one.others else (_NOTHING, "no other value is known for it")
@@ -99,9 +102,11 @@ def mine(sample: JsonObject, seen: SeenValues, split: Split | None = None) -> Te
         nothing = found(_NOTHING, "none of the values that the user tells may vary")
         return Rejected.of(sample, STAGE, [nothing, *kept], id=name)
     template = work.template(split, kept)
-    if findings := _never_passes(template):
-        return Rejected.of(sample, STAGE, findings, id=name)
-    return template
+    renderer, findings = TemplateRenderer(template), tuple[Finding, ...]()
+    for row in renderer.drawn(rng_for(EXPANDED, template.id), _TRIED):
+        if not (findings := inspect(renderer.dialogue(renderer.sample(row)))):
+            return template
+    return Rejected.of(sample, STAGE, findings, id=name) if findings else template
 
 
 def _unreadable(sample: JsonObject) -> Doubt | None:
@@ -116,15 +121,6 @@ def _unreadable(sample: JsonObject) -> Doubt | None:
         return _NOTHING, "it calls nothing"
     odd = oddity(sample)
     return (_NOTHING, f"it holds {odd}") if odd else None
-
-
-def _never_passes(template: Template) -> tuple[Finding, ...]:
-    """What the certain checks find, if they find something in each of some rows."""
-    renderer, findings = TemplateRenderer(template), tuple[Finding, ...]()
-    for row in renderer.drawn(rng_for(EXPANDED, template.id), _TRIED):
-        if not (findings := inspect(renderer.dialogue(renderer.sample(row)))):
-            return ()
-    return findings
 
 
 class SeenValues:
@@ -222,89 +218,104 @@ class _Sample:
                     known.add(canonical(value))
                     yield _Value(len(known), call["api"], path, value, schema, _forms(value))
 
-    def doubt(self, one: _Value) -> Doubt | None:
+    def doubts(self, one: _Value) -> Iterator[Doubt]:
         """Why a value stays as it is, beside those that vary already."""
-        if not _is_distinctive(one):
-            return _AMBIGUOUS, "it may stand for anything"
+        if not _kind(one.value, self.now)[1]:
+            yield _AMBIGUOUS, "it may stand for anything"
         own = [w for w in words(spaced(str(one.value))) if w.folded not in STOP]
         coded = any(c.isdigit() for c in str(one.value))
         if own and not coded and all(stem(w.folded) in self._common for w in own):
-            return _AMBIGUOUS, "it is a word of the API's own description"
+            yield _AMBIGUOUS, "it is a word of the API's own description"
         said = [m["content"] for m in self.messages if m["role"] == "user"]
         places = [(text, place) for text in said for place in one.places(text)]
         if not places:
-            return Reason.VALUE_NOT_MENTIONED, "the user says it in no form that is known"
+            yield Reason.VALUE_NOT_MENTIONED, "the user says it in no form that is known"
         if len(places) > 1:
-            return _AMBIGUOUS, "the user says it more than once"
-        ((text, (start, end, _)),) = places
-        capital = isinstance(one.value, str) and one.value[:1].isupper()
-        if capital and (_NEXT.match(text, end) or _BEFORE.search(text[:start])):
-            return _AMBIGUOUS, "it may be a part of a longer name"
+            yield _AMBIGUOUS, "the user says it more than once"
+        for text, (start, end, _) in places:
+            capital = isinstance(one.value, str) and one.value[:1].isupper()
+            if capital and (_NEXT.match(text, end) or _BEFORE.search(text[:start])):
+                yield _AMBIGUOUS, "it may be a part of a longer name"
+            others = [place for other in self.varying for place in other.places(text)]
+            if any(a < end and start < b for a, b, _ in others):
+                yield _AMBIGUOUS, "it stands inside another value"
         texts = [m["content"] for m in self.messages[1:] if isinstance(m["content"], str)]
         if any(_ARTICLE.search(t[:at]) for t in texts for at, _, _ in one.places(t)):
-            return _AMBIGUOUS, "`a` or `an` before it fits no other value for sure"
-        others = [place for other in self.varying for place in other.places(text)]
-        if any(a < end and start < b for a, b, _ in others):
-            return _AMBIGUOUS, "it stands inside another value"
+            yield _AMBIGUOUS, "`a` or `an` before it fits no other value for sure"
         left = self._left_over(one)
-        if stood := self._part_of(one, own, left):
-            return _AMBIGUOUS, f"«{stood}» stands elsewhere too"
-        return self._followed(one, left)
+        found = {stem(w.folded) for w in words(spaced(left))} - self._common
+        telling = (w.folded for w in own if len(w.folded) > 3 and not one.is_day)
+        stood = next((word for word in telling if stem(word) in found), "")
+        if (whole := _in_words(str(one.value))).strip() and whole in _in_words(left):
+            stood = str(one.value)
+        if stood:
+            yield _AMBIGUOUS, f"«{stood}» stands elsewhere too"
+        if follows := next(self._followed(one), ""):
+            yield _AMBIGUOUS, f"{follows} may follow from it"
+        if one.is_day and (self._dates > 1 or _CALENDAR.search(left)):
+            yield _AMBIGUOUS, "other days may be counted from it"
 
     def _left_over(self, one: _Value) -> str:
         """All texts but the system turn, without this value and those that vary."""
         slotted = [_slotted(m, [one, *self.varying]) for m in self.messages[1:]]
-        return MARK.sub(" … ", "\n".join(_texts(slotted)))
+        found = [
+            part
+            for path, value in _leaves(slotted)
+            if not _FIXED & {*path}
+            for part in (*path, text_of(value))
+            if isinstance(part, str)
+        ]
+        return MARK.sub(" … ", "\n".join(found))
 
-    def _part_of(self, one: _Value, own: Sequence[Any], left: str) -> str:
-        """The value, or a word of it that means something, where no slot takes it; else empty."""
-        if (whole := _in_words(str(one.value))).strip() and whole in _in_words(left):
-            return str(one.value)
-        said = {stem(w.folded) for w in words(spaced(left))} - self._common
-        wanted = (w.folded for w in own if len(w.folded) > 3 and not one.is_day)
-        return next((word for word in wanted if stem(word) in said), "")
-
-    def _followed(self, one: _Value, left: str) -> Doubt | None:
+    def _followed(self, one: _Value) -> Iterator[str]:
         """What of the results may follow from a value: a total, an end, a translation."""
         asked = (call["api"] for call in self.query["intent"] if one.api == call["api"])
         if any(_named(api.rpartition("/")[2], _WORKED_OUT) for api in asked):
-            return _AMBIGUOUS, "what the call returns may follow from it"
-        follows = None
+            yield "what the call returns"
         for message in self.messages:
             seen = message["content"].get("response") if isinstance(message["content"], dict) else 0
             for path, value in _leaves(seen):
                 name = next((part for part in reversed(path) if isinstance(part, str)), "")
-                number = _is_number(value) and value != one.value
+                number = _is_number(value)
                 digits = number or (isinstance(value, str) and re.search(r"\d", value))
-                if value == one.value:
-                    continue
-                if _named(name, _WORKED_OUT) and not is_status(value):
-                    return _AMBIGUOUS, f"`{name}` of the response may follow from it"
-                if one.is_day and number and _named(name, _LENGTHS):
-                    follows = follows or f"`{name}` of the response may be counted from it"
-                if _is_number(one.value) and digits and not _named(one.name, _LABELS):
-                    follows = follows or f"`{name}` of the response may follow from it"
-        if one.is_day and (self._dates > 1 or _CALENDAR.search(left)):
-            follows = "other days may be counted from it"
-        return (_AMBIGUOUS, follows) if follows else None
+                if value != one.value and (
+                    (_named(name, _WORKED_OUT) and not is_status(value))
+                    or (one.is_day and number and _named(name, _LENGTHS))
+                    or (_is_number(one.value) and digits and not _named(one.name, _LABELS))
+                ):
+                    yield f"`{name}` of the response"
 
     def options(self, one: _Value, seen: SeenValues) -> list[Any]:
         """What else the value may be; no value is one of another slot."""
-        rng = rng_for("mined", self.query["id"], one.about)
         taken = {canonical(value) for v in self.varying for value in (v.value, *v.others)}
         constant = _in_words(self._left_over(one))
+        kind, today = _kind(one.value, self.now)[0], self.now.date()
         found = {canonical(one.value): one.value}
-        for value in _candidates(one, seen, self.now, self.language, rng):
+        for value in self._candidates(one, seen):
             if len(found) == VALUES:
                 break
             if (
                 canonical(value) not in found.keys() | taken
-                and _is_kin(value, one, self.now)
-                and not (one.schema and not fits(one.schema, value))
+                and _kind(value, self.now)[0] == kind
+                and abs(((_day(value) or today) - today).days) <= FURTHEST
+                and fits(one.schema or True, value)
                 and not (isinstance(value, str) and _in_words(value) in constant)
             ):
                 found[canonical(value)] = value
         return [*found.values()][1:]
+
+    def _candidates(self, one: _Value, seen: SeenValues) -> Iterator[Any]:
+        """Other values: of the enum, examples, other samples, then drawn."""
+        for key in ("enum", "examples"):
+            listed = one.schema.get(key)
+            yield from (listed if isinstance(listed, list) else ())[:VALUES]
+        if isinstance(one.schema.get("enum"), list):
+            return
+        yield from seen.of(one.api, _dotted(one.path))
+        rng = rng_for("mined", self.query["id"], one.about)
+        with suppress(NoValue):
+            for _ in range(_DRAWS):
+                yield _drawn(one, self.now, self.language, rng)
 
     def template(self, split: Split | None, kept: Sequence[Finding]) -> Template:
         varying = sorted(self.varying, key=lambda v: v.number)
@@ -409,20 +420,6 @@ def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """All texts in a value, names of fields among them; numbers as JSON has them."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            if key not in ("role", "id", "type", "name", "tool_call_id", "execution"):
-                yield key
-                yield from _texts(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _texts(part)
-    elif value is not None:
-        yield value if isinstance(value, str) else to_text(value)
-
-
 def _named(name: str, pattern: re.Pattern[str]) -> bool:
     """Whether a word of a name is one of these."""
     return any(map(pattern.fullmatch, name_words(name)))
@@ -432,20 +429,22 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_distinctive(one: _Value) -> bool:
-    """A value that stands twice only if the same is meant: no small number, no common word."""
-    value = one.value
-    if _is_number(value):
-        return isinstance(value, int) and len(str(abs(value))) >= DIGITS
-    plain = isinstance(value, str) and value.isprintable() and value == value.strip()
-    if not plain or not 2 < len(value) <= LONGEST or is_status(value):
-        return False
-    if one.is_day:
-        return True
-    if is_code(value):
-        return sum(c.isdigit() for c in value) >= DIGITS or any(c.isalpha() for c in value)
-    found = [w for w in words(value) if w.folded not in STOP]
-    return len(found) > 1 or (value[:1].isupper() and bool(found))
+def _kind(value: Any, now: dt.datetime) -> tuple[tuple[Any, ...], bool]:
+    """What takes the same places: values of the same type that are worded alike. And whether it
+    stands twice only if the same is meant: no small number, no common word."""
+    if not isinstance(value, str):
+        long = _is_number(value) and len(str(abs(value))) >= DIGITS
+        return (type(value), long, long and value < 0), long and isinstance(value, int)
+    plain = value.isprintable() and value == value.strip() and 0 < len(value) <= LONGEST
+    day, code, capital = _day(value), is_code(value), value[:1].isupper()
+    marks = [mark in value for mark in (". ", "\n", "? ", "; ", ",")]
+    telling = [w for w in words(value) if w.folded not in STOP]
+    distinctive = day is not None or len(telling) > 1 or (capital and bool(telling))
+    if code and not day:
+        figures = sum(c.isdigit() for c in value)
+        distinctive = figures >= DIGITS or any(c.isalpha() for c in value)
+    distinctive &= plain and len(value) > 2 and not is_status(value)
+    return (str, plain, day and day >= now.date(), code, capital, *marks), distinctive
 
 
 def _day(value: Any) -> dt.date | None:
@@ -456,24 +455,18 @@ def _day(value: Any) -> dt.date | None:
 
 
 _DAY_FORMS = {
-    "month_day_year": "%B {0}, %Y",
-    "day_month_year": "{0} %B %Y",
-    "month_day": "%B {0}",
-    "day_month": "{0} %B",
+    "month_day_year": "%B %-d, %Y",
+    "day_month_year": "%-d %B %Y",
+    "month_day": "%B %-d",
+    "day_month": "%-d %B",
 }
-"""As strftime has them, with the number of the day; longer ones first, as they hold the others. In
-any other form a day is in doubt."""
-
-
-def _day_as(pattern: str, value: str) -> str:
-    day = dt.date.fromisoformat(value)
-    return day.strftime(pattern).format(day.day)
+"""Longer ones first, as they hold the others. In any other form a day is in doubt."""
 
 
 def _forms(value: Any) -> dict[str, Callable[[Any], str]]:
     """How a value is said, by the name of the form; "" as it stands in JSON."""
     if _day(value):
-        return {"": str, **{n: partial(_day_as, p) for n, p in _DAY_FORMS.items()}}
+        return {"": str, **{n: partial(date_text, form=form) for n, form in _DAY_FORMS.items()}}
     if isinstance(value, int):
         return {"text": str, "thousands": lambda v: f"{v:,}"}
     return {"": str}
@@ -484,47 +477,11 @@ def _in_words(text: str) -> str:
     return f" {' '.join(w.folded for w in words(text))} "
 
 
-def _is_kin(value: Any, one: _Value, now: dt.datetime) -> bool:
-    """Whether a value takes the same places: of the same type and kind, as long, worded alike."""
-    was = one.value
-    if type(value) is not type(was):
-        return False
-    if not isinstance(value, str):
-        return (value < 0) == (was < 0) and len(str(abs(value))) >= DIGITS
-    if not value.isprintable() or value != value.strip() or not 0 < len(value) <= LONGEST:
-        return False
-    day, old, today = _day(value), _day(was), now.date()
-    if day and old:
-        return (day >= today) == (old >= today) and abs((day - today).days) <= FURTHEST
-    if day or old or is_code(value) != is_code(was):
-        return False
-    if any((mark in value) != (mark in was) for mark in (". ", "\n", "? ", "; ", ",")):
-        return False
-    return bool(value[:1].isupper() == was[:1].isupper())
-
-
-def _candidates(
-    one: _Value, seen: SeenValues, now: dt.datetime, language: str, rng: random.Random
-) -> Iterator[Any]:
-    """Other values: of the enum, examples, other samples, then drawn."""
-    for key in ("enum", "examples"):
-        listed = one.schema.get(key)
-        yield from (listed if isinstance(listed, list) else ())[:VALUES]
-    if isinstance(one.schema.get("enum"), list):
-        return
-    yield from seen.of(one.api, _dotted(one.path))
-    for _ in range(_DRAWS):
-        try:
-            yield _drawn(one, now, language, rng)
-        except NoValue:
-            return
-
-
 def _drawn(one: _Value, now: dt.datetime, language: str, rng: random.Random) -> Any:
     """A value like the one that stands there. Raises NoValue."""
     value = one.value
-    if one.is_day:
-        away = ((_day(value) or now.date()) - now.date()).days
+    if day := _day(value):
+        away = (day - now.date()).days
         reach = min(max(60, abs(away) * 2), FURTHEST)
         days = rng.randint(1, reach) * (1 if away >= 0 else -1)
         return (now.date() + dt.timedelta(days=days)).isoformat()

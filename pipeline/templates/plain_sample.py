@@ -6,11 +6,9 @@ drawn from what an API promises to return, and told in plain sentences.
 
 from __future__ import annotations
 
-import datetime as dt
-import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from toolloom.agents.query import Fact
@@ -18,7 +16,7 @@ from toolloom.agents.simulator import system_turn
 from toolloom.pipeline.checks.grounding import is_code
 from toolloom.pipeline.checks.replies import is_status
 from toolloom.pipeline.checks.schema import as_dict, as_strings, fits
-from toolloom.pipeline.sampling.values import NoValue, draw_value
+from toolloom.pipeline.sampling.values import NoValue
 from toolloom.schemas import (
     Api,
     Dialogue,
@@ -39,6 +37,7 @@ from toolloom.schemas import (
 
 PLAIN: JsonObject = {"status": "ok"}  # of an API that promises nothing
 _BARE = frozenset(["type", "title", "description"])  # keywords of a schema that promises nothing
+_NOTHING: tuple[Any, ...] = (None, {})
 MOST_FIELDS = 8
 MOST_FACTS = 4  # told of one response
 LONGEST = 80  # characters of a value that is told
@@ -47,35 +46,28 @@ _ADJECTIVES = ("ed", "able", "ible", "open", "valid", "active")
 _PREPOSITIONS = frozenset(["until", "by", "at", "on", "from", "to", "in"])
 
 
-def respond(
-    api: Api,
-    arguments: JsonObject,
-    rng: random.Random,
-    now: dt.datetime,
-    language: str = "English",
-) -> Any:
-    """A response that fits what the API promises to return; arguments of a field's name come back.
+def respond(api: Api, arguments: JsonObject, draw: Callable[[str, Any], Any]) -> Any:
+    """A response that fits what the API promises to return; arguments of a field's name come back,
+    `draw` gives the value of any other field by its name and schema.
 
     Raises NoValue where nothing says what a field that must be there looks like.
     """
     schema = api.returns
     if not schema or (schema.keys() <= _BARE and fits(schema, PLAIN)):
         return dict(PLAIN)
-    made = _whole(schema, arguments, rng, now, language)
+    made = _whole(schema, arguments, draw)
     if made in ({}, [], [{}]) or not fits(schema, made):
         raise NoValue("result")
     return made
 
 
-def _whole(
-    schema: JsonObject, arguments: JsonObject, rng: random.Random, now: dt.datetime, language: str
-) -> Any:
+def _whole(schema: JsonObject, arguments: JsonObject, draw: Callable[[str, Any], Any]) -> Any:
     """An object with all the fields that can be drawn, or whatever else the schema asks for."""
     items = schema.get("items")
     if "properties" not in schema and isinstance(items, dict) and "properties" in items:
-        return [_whole(items, arguments, rng, now, language)]
+        return [_whole(items, arguments, draw)]
     if "properties" not in schema:
-        return draw_value("result", schema, rng, now, language)
+        return draw("result", schema)
     required = as_strings(schema.get("required"))
     fields = as_dict(schema["properties"])
     made: JsonObject = {}
@@ -84,16 +76,15 @@ def _whole(
             made[name] = arguments[name]
         elif len(made) < MOST_FIELDS or name in required:
             try:
-                made[name] = draw_value(name, fields[name], rng, now, language)
+                made[name] = draw(name, fields[name])
             except NoValue:
+                # Null, or an object without content: a field may hold what says nothing.
+                empty = [value for value in _NOTHING if fits(fields[name], value)]
+                if name in required and not empty:
+                    raise
                 if name in required:
-                    # Null, or an object without content: a field may hold what says nothing.
-                    nothing: tuple[Any, ...] = (None, {})
-                    empty = [value for value in nothing if fits(fields[name], value)]
-                    if not empty:
-                        raise
                     made[name] = empty[0]
-    if not any(value not in (None, {}) for value in made.values()):
+    if not any(value not in _NOTHING for value in made.values()):
         raise NoValue(next(iter(fields), "result"))
     return {name: made[name] for name in fields if name in made}
 
@@ -170,9 +161,6 @@ def _sentence(fact: Fact) -> str:
     return f"The {label} is {shown}."
 
 
-MOST_AT_ONCE = 8  # calls of one act, as the simulator is held to
-
-
 def build(need: Need, text: str, responses: Sequence[Any], answer: str) -> JsonObject:
     """The Sample, as JSON, of a need of one turn whose calls are all answered: one response each.
 
@@ -230,8 +218,7 @@ def _acts(intent: Sequence[Intention]) -> Iterator[list[int]]:
     """Calls that are made at once: until one needs what its own act would only find out."""
     act: list[int] = []
     for index, intention in enumerate(intent):
-        needs = {r.call for r in intention.references.values()}
-        if needs & set(act) or len(act) == MOST_AT_ONCE:
+        if {r.call for r in intention.references.values()} & {*act}:
             yield act
             act = []
         act.append(index)
@@ -239,12 +226,12 @@ def _acts(intent: Sequence[Intention]) -> Iterator[list[int]]:
 
 
 def _arguments(intention: Intention, responses: Sequence[Any]) -> JsonObject:
-    """What the user knows, and what earlier responses give. Raises ValueError."""
-    found: JsonObject = {}
-    for name, reference in intention.references.items():
-        earlier = responses[reference.call]
-        earlier = earlier[0] if isinstance(earlier, list) and earlier else earlier
-        if not isinstance(earlier, dict) or reference.field not in earlier:
-            raise ValueError(f"no response of call {reference.call} has a {reference.field}")
-        found[name] = earlier[reference.field]
+    """What the user knows, and what earlier responses give."""
+    references = intention.references.items()
+    found = {name: item_of(responses[told.call])[told.field] for name, told in references}
     return {**intention.arguments, **found}
+
+
+def item_of(response: Any) -> JsonObject:
+    """The object of a response, or the first one where it is a list."""
+    return as_dict(response[0] if isinstance(response, list) and response else response)

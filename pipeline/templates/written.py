@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -47,7 +48,14 @@ from toolloom.pipeline.templates.filling import (
     names_in,
     rendered,
 )
-from toolloom.pipeline.templates.plain_sample import build, level_of, respond, scenario_of, tell
+from toolloom.pipeline.templates.plain_sample import (
+    build,
+    item_of,
+    level_of,
+    respond,
+    scenario_of,
+    tell,
+)
 from toolloom.schemas import (
     Ability,
     Api,
@@ -77,6 +85,11 @@ FIELD_VALUES = 12  # of a field of a response that is drawn
 TRIES = 20  # draws for each value that is wanted: many come twice
 FAR = 3_660  # days
 F = TypeVar("F", bound="_Form")
+FORMS = (
+    "a pool is a list, `schema`, or one of `range: [first, last, step]` and `days: [first, last]`, "
+    f"upwards, at most {FAR:,} days away and {POOL_VALUES:,} values, `faker: provider, n: 20`, "
+    "`schema: 20`, and `table: [names], rows: [[values]]`"
+)
 
 FAKERS = (
     "building_number", "city", "color_name", "company", "country", "country_code", "currency_code",
@@ -133,6 +146,14 @@ class TemplateForm(_Common):
             raise ValueError("give either `goal` or `goals`")
         return self
 
+    @property
+    def wordings(self) -> list[tuple[str, Place, str]]:
+        """Of each of its goals the template's name, the place and the text."""
+        if self.goal:
+            return [(self.name, ("goal",), self.goal)]
+        numbered = enumerate(self.goals, 1)
+        return [(f"{self.name}-{n}", ("goals", n - 1), goal) for n, goal in numbered]
+
 
 class FileForm(_Common):
     """A file of templates."""
@@ -141,7 +162,7 @@ class FileForm(_Common):
     templates: Annotated[list[Any], Field(min_length=1, max_length=2_000)]
 
 
-def read_form(form: type[F], raw: Any, place: Place, document: WrittenDocument) -> F | None:
+def _read_form(form: type[F], raw: Any, place: Place, document: WrittenDocument) -> F | None:
     """What a person wrote as the form it should have; None, and faults, if it has not."""
     if not isinstance(raw, dict):
         known = ", ".join(f"`{name}`" for name in form.model_fields)
@@ -181,53 +202,37 @@ def load_templates(paths: Iterable[str | Path], given: Given | None = None) -> l
     Several goals of one template make as many, numbered from 1. Raises TemplateFileError with all
     mistakes of all files, those of the APIs that files name among them.
     """
-    found: list[Template] = []
-    taken: dict[str, str] = {}
-
-    def compile_file(document: WrittenDocument) -> None:
-        form = read_form(FileForm, document.value, (), document)
+    of, found, taken = given or Given(), list[Template](), dict[str, str]()
+    for document in _documents(paths):
+        form, templates = _forms(document)
         if form is None:
-            return
-        of = given or Given()
+            continue
         apis = of.apis if of.apis is not None else _apis(form, document)
         used: set[str] = set()
-        for number, raw in enumerate(form.templates):
-            place = ("templates", number)
-            each = read_form(TemplateForm, raw, place, document)
-            goals = [each.goal] if each and each.goal else [*each.goals] if each else []
-            for index, goal in enumerate(goals, 1):
-                assert each
-                at = (*place, "goal") if each.goal else (*place, "goals", index - 1)
-                name = f"{each.name}-{index}" if each.goals else each.name
+        for place, each in templates:
+            for name, at, goal in each.wordings:
                 if name in taken:
                     what = f"`{name}` is the name of {taken[name]} already."
                     document.fault((*place, "name"), what)
                 line = document.lines.get(place, 1)
                 taken.setdefault(name, f"the template in line {line} of {document.path}")
-                made = _Compiler(name, each, str(goal), at, place, document, form, of, apis)
-                found.extend(filter(None, [made.template()]))
-                used |= made.used
+                said_at = (*place, *at)
+                made = _Compiler(name, each, goal, said_at, place, document, form, of, apis, used)
+                found += filter(None, [made.template()])
         for pool in form.pools if not document.faults else ():
             if pool not in used:
                 document.fault(("pools", pool), "no template uses it.")
-
-    _read_all(paths, compile_file)
     return found
 
 
 def check_files(paths: Iterable[str | Path]) -> None:
     """Raises TemplateFileError for files that no APIs could make templates of."""
-
-    def check(document: WrittenDocument) -> None:
-        form = read_form(FileForm, document.value, (), document)
-        for number, raw in enumerate(form.templates if form else ()):
-            read_form(TemplateForm, raw, ("templates", number), document)
-
-    _read_all(paths, check)
+    for document in _documents(paths):
+        _forms(document)
 
 
-def _read_all(paths: Iterable[str | Path], understand: Callable[[WrittenDocument], object]) -> None:
-    """Read every file, and raise TemplateFileError with all mistakes of all of them."""
+def _documents(paths: Iterable[str | Path]) -> Iterator[WrittenDocument]:
+    """Every file. After the last one raises TemplateFileError with all mistakes of all of them."""
     mistakes: list[str] = []
     for path in map(Path, paths):
         inside = [path]
@@ -241,10 +246,20 @@ def _read_all(paths: Iterable[str | Path], understand: Callable[[WrittenDocument
             except TemplateFileError as error:
                 mistakes.append(str(error))
                 continue
-            understand(document)
+            yield document
             mistakes += document.mistakes()
     if mistakes:
         raise TemplateFileError("\n".join(mistakes))
+
+
+def _forms(document: WrittenDocument) -> tuple[FileForm | None, list[tuple[Place, TemplateForm]]]:
+    """A file and those of its templates that have their form, with their places."""
+    form, templates = _read_form(FileForm, document.value, (), document), []
+    for number, raw in enumerate(form.templates if form else ()):
+        place: Place = ("templates", number)
+        if each := _read_form(TemplateForm, raw, place, document):
+            templates.append((place, each))
+    return form, templates
 
 
 def _apis(form: FileForm, document: WrittenDocument) -> list[Api]:
@@ -253,17 +268,18 @@ def _apis(form: FileForm, document: WrittenDocument) -> list[Api]:
         document.fault((), "missing: the file names no `apis`, and no dataset was given.", "apis")
         return []
     path = document.path.parent / form.apis
+    apis, what = list[Api](), f"there are no APIs in {path}."
     if not path.exists():
-        document.fault(("apis",), f"there is no {path}.")
-        return []
-    try:
-        found, _ = imported(ApiSource(path=str(path)))
-    except (ImportFailed, OSError) as error:
-        document.fault(("apis",), str(error).removeprefix("apis.sources: "))
-        return []
-    apis = [item for item in found if isinstance(item, Api)]
+        what = f"there is no {path}."
+    else:
+        try:
+            apis = [
+                item for item in imported(ApiSource(path=str(path)))[0] if isinstance(item, Api)
+            ]
+        except (ImportFailed, OSError) as error:
+            what = str(error).removeprefix("apis.sources: ")
     if not apis:
-        document.fault(("apis",), f"there are no APIs in {path}.")
+        document.fault(("apis",), what)
     return apis
 
 
@@ -271,47 +287,40 @@ class PoolMistake(ValueError):
     """A pool that gives no values, in words for the person who wrote it."""
 
 
-@dataclass
-class _Pool:
-    """Variables that are filled together, row by row, and where they were written."""
+class _Part(NamedTuple):
+    """An argument, a response or a part of one, where it was written, and what it should be."""
 
-    names: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
+    value: Any
     place: Place
-    about: str = ""
-
-    def column(self, name: str) -> list[Any]:
-        return [row[self.names.index(name)] for row in self.rows]
-
-
-@dataclass(frozen=True)
-class _Leaf:
-    """A text of an argument or response, with its schema and place."""
-
-    source: str
     name: str
     schema: Any
     about: str
-    place: Place
 
     @property
     def variable(self) -> str:
         """The variable that it is, and nothing else."""
-        one = _ONE_NAME.fullmatch(self.source)
+        one = _ONE_NAME.fullmatch(self.value) if isinstance(self.value, str) else None
         return one[1] if one else ""
 
+    def texts(self) -> Iterator[_Part]:
+        """The texts in it."""
+        schema, inside = as_dict(self.schema), list[tuple[Any, str | int, str, Any]]()
+        if isinstance(self.value, dict):
+            fields = as_dict(schema.get("properties"))
+            inside = [(part, key, key, fields.get(key, True)) for key, part in self.value.items()]
+        elif isinstance(self.value, list):
+            items = schema.get("items", True)
+            inside = [(part, n, self.name, items) for n, part in enumerate(self.value)]
+        elif isinstance(self.value, str) and is_text(self.value):
+            yield self
+        for part, key, name, of in inside:
+            yield from _Part(part, (*self.place, key), name, of, self.about).texts()
 
-def _leaves(value: Any, name: str, schema: Any, about: str, place: Place) -> Iterator[_Leaf]:
-    if isinstance(value, str) and is_text(value):
-        yield _Leaf(value, name, schema, about, place)
-    elif isinstance(value, dict):
-        inside = as_dict(as_dict(schema).get("properties"))
-        for key, part in value.items():
-            yield from _leaves(part, key, inside.get(key, True), about, (*place, key))
-    elif isinstance(value, list):
-        for number, part in enumerate(value):
-            items = as_dict(schema).get("items", True)
-            yield from _leaves(part, name, items, about, (*place, number))
+
+def _names_in(value: Any) -> set[str]:
+    """The variables of all texts in a value."""
+    texts = _Part(value, (), "", True, "").texts()
+    return {name for text in texts for name in names_in(text.value)}
 
 
 def _fields(api: Api) -> JsonObject:
@@ -320,9 +329,11 @@ def _fields(api: Api) -> JsonObject:
     return as_dict(returns.get("properties") or as_dict(returns.get("items")).get("properties"))
 
 
-def _item(response: Any) -> JsonObject:
-    """The object of a response, or the first one where it is a list."""
-    return as_dict(response[0] if isinstance(response, list) and response else response)
+def _may_vary(name: str, value: Any) -> bool:
+    """Whether a field of a response is a variable: a text that is not long, or a number."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    scalar = number or (isinstance(value, str) and len(value) <= 200)
+    return scalar and bool(NAME.fullmatch(name))
 
 
 @dataclass
@@ -338,16 +349,22 @@ class _Compiler:
     file: FileForm
     given: Given
     every: Sequence[Api]
-    used: set[str] = field(default_factory=set)  # pools of the file
-    pools: list[_Pool] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
+    used: set[str]  # pools of the file
+    pools: list[tuple[Place, Choice]] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)  # slots that are rendered, in order
     fields: dict[str, int] = field(default_factory=dict)  # of responses, and whose they are
 
     def __post_init__(self) -> None:
-        rng = rng_for(self.given.seed, "written", self.name)
-        self.now = self.form.now or self.file.now or moment(rng)
+        self.rng = self._rng_for()
+        self.now = self.form.now or self.file.now or moment(self.rng)
         self.language = self.form.language or self.file.language or self.given.language
-        self.rng, self._found = rng, self.document.found
+        self._found = self.document.found
+
+    def _rng_for(self, *parts: str) -> random.Random:
+        return rng_for(self.given.seed, "written", self.name, *parts)
+
+    def _drawer(self, rng: random.Random) -> Callable[[str, Any], Any]:
+        return partial(draw_value, rng=rng, now=self.now, language=self.language)
 
     def fault(self, place: Place, what: str) -> None:
         self.document.fault((*self.place, *place), what)
@@ -370,22 +387,23 @@ class _Compiler:
         self.apis = [known[call.api] for call in self.form.calls if call.api in known]
         if not self.sound or len(self.apis) != len(self.form.calls):
             return None
-        leaves = [leaf for n, api in enumerate(self.apis) for leaf in self._leaves(n, api)]
+        parts = [part for n, api in enumerate(self.apis) for part in self._parts(n, api)]
+        leaves = [text for part in parts for text in part.texts()]
         texts = [(self.said_at, self.goal), ((*self.place, "answer"), self.form.answer or "")]
-        texts += [(leaf.place, leaf.source) for leaf in leaves]
+        texts += [(leaf.place, leaf.value) for leaf in leaves]
         needed = {name for place, source in texts for name in self._names(source, place)}
         if not self.sound:
             return None
         self._add_pools(needed | {n for api in self.apis for n in _fields(api)}, said, leaves)
         responses = [self._response(n, api) for n, api in enumerate(self.apis)]
-        values = {*self.texts, *(name for pool in self.pools for name in pool.names)}
+        values = {*self.texts, *(name for _, pool in self.pools for name in pool.slots)}
         for place, source in texts:
             for name in sorted(self._names(source, place) - values):
                 hint = nearest(name, values, "variables with values are")
                 what = f"nothing gives `{name}` a value: write a pool for it; {hint}"
                 self.document.fault(place, what)
-        if self.sound:
-            self._check_values(leaves)
+        for part in parts if self.sound else ():
+            self._check(part)
         intent = self._intent(said) if self.sound else ()
         return self._made(intent, responses) if self.sound else None
 
@@ -396,25 +414,28 @@ class _Compiler:
             self.document.fault(place, f"{error}.")
             return set()
 
-    def _leaves(self, number: int, api: Api) -> Iterator[_Leaf]:
-        """The texts of a call; faults for arguments that its API does not have, or lacks."""
-        call, at = self.form.calls[number], ("calls", number, "arguments")
+    def _parts(self, number: int, api: Api) -> Iterator[_Part]:
+        """What is written of a call; faults for arguments that its API does not have, or lacks."""
+        call, at = self.form.calls[number], (*self.place, "calls", number)
         for name, value in call.arguments.items():
-            if name not in api.properties:
+            place, about = (*at, "arguments", name), f"argument {name} of {api.id}"
+            if name in api.properties:
+                yield _Part(value, place, name, api.properties[name], about)
+            else:
                 hint = nearest(name, api.properties, "it has")
-                self.fault((*at, name), f"{call.api} has no argument `{name}`; {hint}")
-                continue
-            about = f"argument {name} of {api.id}"
-            yield from _leaves(value, name, api.properties[name], about, (*self.place, *at, name))
+                self.document.fault(place, f"{call.api} has no argument `{name}`; {hint}")
         if missing := [f"`{name}`" for name in api.required if name not in call.arguments]:
-            self.fault(at, f"{call.api} also needs {', '.join(missing)}.")
-        place, about = (*self.place, "calls", number, "response"), f"the response of {api.id}"
-        yield from _leaves(call.response, "response", api.returns or True, about, place)
+            what = f"{call.api} also needs {', '.join(missing)}."
+            self.document.fault((*at, "arguments"), what)
+        if "response" in call.model_fields_set:
+            schema = True if api.returns is None else api.returns
+            about = f"response of {api.id}"
+            yield _Part(call.response, (*at, "response"), "response", schema, about)
 
-    def _pool_of(self, name: str) -> _Pool | None:
-        return next((pool for pool in self.pools if name in pool.names), None)
+    def _pool_of(self, name: str) -> Choice | None:
+        return next((pool for _, pool in self.pools if name in pool.slots), None)
 
-    def _add_pools(self, wanted: set[str], said: set[str], leaves: Sequence[_Leaf]) -> None:
+    def _add_pools(self, wanted: set[str], said: set[str], leaves: Sequence[_Part]) -> None:
         """The template's own pools, then those of its file for what has no values yet, then values
         of the schema of what the goal or a response tells."""
         fills = {leaf.variable: leaf for leaf in leaves if leaf.variable}
@@ -436,16 +457,73 @@ class _Compiler:
             if leaf.variable and told and not self._pool_of(leaf.variable):
                 self._add_pool(leaf.variable, "schema", leaf.place, leaf)
 
-    def _add_pool(self, slot: str, raw: Any, place: Place, leaf: _Leaf | None) -> None:
-        rng = rng_for(self.given.seed, "written", self.name, slot)
+    def _add_pool(self, slot: str, raw: Any, place: Place, leaf: _Part | None) -> None:
+        names = _names_of(slot, raw)
+        about = leaf.about if leaf else f"values of {', '.join(names)}"
         try:
-            self.pools.append(_pool(slot, raw, place, leaf, rng, self.now, self.language))
+            rows = self._rows(names, raw, leaf, self._rng_for(slot))
         except PoolMistake as error:
             self.document.fault(place, f"`{slot}`: {error}.")
+        else:
+            at = place if len(names) == 1 else (*place, "rows")
+            self.pools.append((at, Choice(slots=names, rows=tuple(rows), about=about)))
+
+    def _rows(
+        self, names: Sequence[str], raw: Any, leaf: _Part | None, rng: random.Random
+    ) -> list[tuple[Any, ...]]:
+        """The values of a pool as it is written. Raises PoolMistake."""
+        if odd := next((name for name in names if not NAME.fullmatch(name)), None):
+            raise PoolMistake(f"`{odd}` is not a name: lower-case letters, digits and `_`")
+        rows, values = list[tuple[Any, ...]](), list[Any]()
+        match raw:
+            case list():
+                values, keys = raw, list(map(canonical, raw))
+                if twice := next((key for key in keys if keys.count(key) > 1), ""):
+                    raise PoolMistake(f"the value {twice[:80]} stands twice")
+            case "schema" | {"schema": int()}:
+                if leaf is None:
+                    what = "the variable is neither an argument nor a field of a response"
+                    raise PoolMistake(f"`schema`: {what}")
+                values = self._of_schema(leaf, raw["schema"] if raw != "schema" else DRAWN, rng)
+            case {"range": [int() | float(), int() | float(), *_] as numbers}:
+                values = _counted(*numbers)
+            case {"days": [int() as first, int() as last]} if first >= -FAR and last <= FAR:
+                days = map(dt.timedelta, range(first, last + 1))
+                values = [(self.now.date() + day).isoformat() for day in days]
+            case {"faker": str() as provider}:
+                values = _made_up(provider, int(raw.get("n", DRAWN)), rng, self.language)
+            case {"table": list(), "rows": list(), **more} if not more:
+                rows = [tuple(row) if isinstance(row, list) else () for row in raw["rows"]]
+                if {len(row) for row in rows} != {len(names)} or len(set(names)) < len(names):
+                    raise PoolMistake("each row of a table needs a value for each of its names")
+            case _:
+                raise PoolMistake(FORMS)
+        rows = rows or [(value,) for value in values]
+        if not 0 < len(rows) <= POOL_VALUES:
+            raise PoolMistake(f"has {len(rows):,} values; a pool has 1 to {POOL_VALUES:,}")
+        return rows
+
+    def _of_schema(self, leaf: _Part, count: int, rng: random.Random) -> list[Any]:
+        """Values of the enum, else the examples, else drawn. Raises PoolMistake."""
+        schema, count = as_dict(leaf.schema), min(count, POOL_VALUES)
+        for key in ("enum", "examples"):
+            listed = schema.get(key)
+            usable = [v for v in listed if fits(schema, v)] if isinstance(listed, list) else []
+            if usable := [v for v in usable if v is not None and v != ""]:
+                return _distinct(usable, count)
+        tries = range(1 if first_type(schema) == "boolean" else count * TRIES)
+        draw = self._drawer(rng)
+        try:
+            return _distinct((draw(leaf.name, leaf.schema) for _ in tries), count)
+        except NoValue as error:
+            what = f"the schema of {leaf.about} gives no values; write some under `pools`"
+            raise PoolMistake(what) from error
 
     def _first(self) -> JsonObject:
         """The first value of each variable."""
-        first = {name: pool.rows[0][n] for pool in self.pools for n, name in enumerate(pool.names)}
+        first = {
+            n: v for _, pool in self.pools for n, v in zip(pool.slots, pool.rows[0], strict=True)
+        }
         for name, source in self.texts.items():
             with suppress(TextMistake):
                 first[name] = rendered(source, first)
@@ -466,96 +544,77 @@ class _Compiler:
         self.texts[slot] = value
         return marker(slot)
 
-    def _fill(self, value: Any) -> Any:
-        """A value as it is in the first row."""
-        marked = self._marked(value)
-        return filled(marked, self._first())
-
     def _response(self, number: int, api: Api) -> Any:
         """The response of a call as it stands in the skeleton; its fields are variables of what
         comes after."""
         call = self.form.calls[number]
         given = "response" in call.model_fields_set
         made = call.response if given else self._drawn(number, api, call.arguments)
-        for name, value in _item(made).items():
+        for name, value in item_of(made).items():
             self.fields.setdefault(name, number)
-            known = self._pool_of(name) or name in self.texts
-            if not known and NAME.fullmatch(name) and _is_scalar(value):
+            if not self._pool_of(name) and name not in self.texts and _may_vary(name, value):
                 self.texts[name] = value if isinstance(value, str) else f"{{{{ {value!r} }}}}"
         return self._marked(made)
 
     def _drawn(self, number: int, api: Api, arguments: JsonObject) -> Any:
         """A response that fits what the API promises: an argument comes back in the field of its
         name, and each other field is a variable of its name."""
-        rng = rng_for(self.given.seed, "written", self.name, f"call {number}")
-        first, schemas = self._first(), _fields(api)
-        own = {n: first[n] for n in schemas if n in first and fits(schemas[n], first[n])}
+        rng, schemas = self._rng_for(f"call {number}"), _fields(api)
         try:
-            known = self._fill(arguments)
-            made = respond(api, {**own, **known}, rng, self.now, self.language)
+            known = filled(self._marked(arguments), self._first())
+            first = self._first()
+            made = respond(api, {**first, **known}, self._drawer(rng))
         except (NoValue, KeyError) as error:
             what = f"nothing says what `{error}` in the response of {api.id} looks like"
             self.fault(("calls", number), f"{what}; write a `response`.")
             return None
-        item = _item(made) if api.returns else {}
+        item = item_of(made) if api.returns else {}
         for name, value in item.items():
             if name in arguments:
                 item[name] = arguments[name]
-                continue
-            if name not in own and name not in first and NAME.fullmatch(name) and _is_scalar(value):
+            elif name in first and fits(schemas.get(name, True), first[name]):
+                item[name] = f"{{{{ {name} }}}}"
+            elif name not in first and _may_vary(name, value):
                 about = f"field {name} of the response of {api.id}"
-                leaf = _Leaf("", name, schemas.get(name, True), about, self.place)
+                leaf = _Part("", self.place, name, schemas.get(name, True), about)
                 values = [value]
                 with suppress(PoolMistake):
-                    others = _of_schema(leaf, FIELD_VALUES, rng, self.now, self.language)
+                    others = self._of_schema(leaf, FIELD_VALUES, rng)
                     values = _distinct([value, *others], FIELD_VALUES)
-                rows = [(each,) for each in values]
-                self.pools.append(_Pool((name,), rows, self.place, about))
-                own[name] = value
-            if name in own:
+                rows = tuple((each,) for each in values)
+                self.pools.append((self.place, Choice(slots=(name,), rows=rows, about=about)))
                 item[name] = f"{{{{ {name} }}}}"
         return made
 
-    def _check_values(self, leaves: Sequence[_Leaf]) -> None:
-        """Each value of a pool fits where it alone stands; elsewhere the first ones do."""
-        first = self._first()
-        for leaf in leaves:
-            names = sorted(names_in(leaf.source))
-            pool = self._pool_of(names[0]) if len(names) == 1 else None
-            cases = [{**first, names[0]: value} for value in pool.column(names[0])] if pool else []
-            for index, values in enumerate(cases or [first]):
-                try:
-                    made = rendered(leaf.source, values)
-                except TextMistake as error:
-                    self.document.fault(leaf.place, f"{error}.")
-                    break
-                if why := _why(leaf.schema, made):
-                    place = (*pool.place, index) if pool else leaf.place
-                    self.document.fault(place, f"{shown(made)} is not a valid {leaf.about}: {why}.")
-                    break
-        for number, api in enumerate(self.apis if self.sound else ()):
-            call = self.form.calls[number]
-            for name, value in call.arguments.items():
-                full = self._fill(value)
-                if why := _why(api.properties[name], full):
-                    what = f"{shown(full)} is not a valid argument {name} of {api.id}: {why}."
-                    self.fault(("calls", number, "arguments", name), what)
-            given = "response" in call.model_fields_set and api.returns is not None
-            if given and (why := _why(api.returns, self._fill(call.response))):
-                what = f"{api.id} returns no such thing: {why}."
-                self.fault(("calls", number, "response"), what)
+    def _check(self, part: _Part) -> None:
+        """A fault if it does not fit, with any value of its pools beside the first ones of the
+        others."""
+        first, names = self._first(), _names_in(part.value)
+        cases = [(part.place, first)]
+        for place, pool in self.pools:
+            for number, row in enumerate(pool.rows if names & {*pool.slots} else ()):
+                values = {**first, **dict(zip(pool.slots, row, strict=True))}
+                cases.append(((*place, number), values))
+        for place, values in cases:
+            try:
+                made = _rendered(part.value, values)
+            except TextMistake as error:
+                self.document.fault(part.place, f"{error}.")
+                return
+            if why := _why(part.schema, made):
+                self.document.fault(place, f"{shown(made)} is not a valid {part.about}: {why}.")
+                return
 
     def _intent(self, said: set[str]) -> tuple[Intention, ...]:
         """What the user knows, and what earlier calls find out; faults for what nobody says."""
-        told = {name for pool in self.pools if said & {*pool.names} for name in pool.names}
+        told = {n for _, pool in self.pools if said & {*pool.slots} for n in pool.slots}
         found = []
         for number, api in enumerate(self.apis):
             known: JsonObject = {}
             references: dict[str, Reference] = {}
             for name, value in self.form.calls[number].arguments.items():
-                leaves = [*_leaves(value, name, True, "", ())]
-                unsaid = {each for leaf in leaves for each in names_in(leaf.source)} - told
-                only = leaves[0].variable if len(leaves) == 1 and isinstance(value, str) else ""
+                unsaid = _names_in(value) - told
+                only = _Part(value, (), name, True, "").variable
                 if only in unsaid and self.fields.get(only, number) < number:
                     references[name] = Reference(call=self.fields[only], field=only)
                     continue
@@ -575,7 +634,7 @@ class _Compiler:
             level=level_of(self.apis),
             language=self.language,
             now=self.now,
-            pool=_offered(self.every, self.apis, self.given, self.rng),
+            pool=self._offered(),
             intent=intent,
         )
         if self.form.answer is None and self.language != "English":
@@ -585,62 +644,45 @@ class _Compiler:
         if answer is None:
             answer = tell(need, responses, filled([*responses], self._first()))
         sample = build(need, goal, responses, answer)
-        standing = {n for source in self.texts.values() for n in self._names(source, self.place)}
-        standing |= {n for pool in self.pools for n in pool.names if marker(n) in canonical(sample)}
-        choices = (
-            Choice(
-                slots=pool.names,
-                rows=tuple(pool.rows),
-                about=pool.about or f"values of {', '.join(pool.names)}",
-            )
-            for pool in self.pools
-            if standing & {*pool.names}
-        )
         return Template(
             id=need.id,
             kind="written",
             goal=self.goal,
             apis=tuple(api.id for api in self.apis),
             sample=sample,
-            choices=tuple(choices),
+            choices=tuple(pool for _, pool in self.pools),
             texts=self.texts,
             provenance=(Provenance(stage="templates", agent="", model="", seed=self.given.seed),),
         )
 
+    def _offered(self) -> tuple[Api, ...]:
+        """The APIs that a sample is shown with: none that its split must not see."""
+        plan, zones = self.given.splits, (Split.TRAIN, Split.TEST_TOOL, Split.TEST_CATEGORY)
 
-_ZONES = (Split.TRAIN, Split.TEST_TOOL, Split.TEST_CATEGORY)  # each is shown with those before it
+        def rank(api: Api) -> int:  # each zone is shown with those before it
+            return zones.index(zone(plan, api.category, api.tool)) if plan else 0
 
-
-def _offered(
-    every: Sequence[Api], needed: Sequence[Api], given: Given, rng: random.Random
-) -> tuple[Api, ...]:
-    """The APIs that a sample is shown with: none that its split must not see."""
-
-    def rank(api: Api) -> int:
-        return _ZONES.index(zone(given.splits, api.category, api.tool)) if given.splits else 0
-
-    most = max(map(rank, needed))
-    offers = Group(api.bare() for api in every if rank(api) <= most)
-    return offers.offer(needed, given.distractors, rng)
+        most = max(map(rank, self.apis))
+        offers = Group(api.bare() for api in self.every if rank(api) <= most)
+        return offers.offer(self.apis, self.given.distractors, self.rng)
 
 
-def _is_scalar(value: Any) -> bool:
-    """A value of a response that may vary: a text that is not long, or a number."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number or (isinstance(value, str) and len(value) <= 200)
+def _rendered(value: Any, values: JsonObject) -> Any:
+    """A value with its texts rendered. Raises TextMistake."""
+    if isinstance(value, dict):
+        return {key: _rendered(part, values) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_rendered(part, values) for part in value]
+    return rendered(value, values) if isinstance(value, str) and is_text(value) else value
 
 
 def _why(schema: Any, value: Any) -> str:
     """What is wrong with a value; nothing if it fits."""
-    if fits(schema, value):
-        return ""
     try:
-        return str(next(iter(violations(schema, value)), "it does not fit"))[:200].rstrip(".")
+        found = violations(schema, value)
     except UncheckableSchema as error:
         return f"its schema cannot be checked ({error})"[:200]
-
-
-KINDS = ("range", "days", "faker", "schema", "table")
+    return str(found[0])[:200].rstrip(".") if found else ""
 
 
 def _names_of(slot: str, raw: Any) -> tuple[str, ...]:
@@ -649,57 +691,10 @@ def _names_of(slot: str, raw: Any) -> tuple[str, ...]:
     return tuple(map(str, table)) if isinstance(table, list) and table else (slot,)
 
 
-def _pool(
-    slot: str,
-    raw: Any,
-    place: Place,
-    leaf: _Leaf | None,
-    rng: random.Random,
-    now: dt.datetime,
-    language: str,
-) -> _Pool:
-    """The values of a pool as it is written. Raises PoolMistake."""
-    names = _names_of(slot, raw)
-    if odd := next((name for name in names if not NAME.fullmatch(name)), None):
-        raise PoolMistake(f"`{odd}` is not a name: lower-case letters, digits and `_`")
-    raw = {"schema": DRAWN} if raw == "schema" else raw
-    kind = next((kind for kind in KINDS if isinstance(raw, dict) and kind in raw), None)
-    more = {"faker": {"n"}, "table": {"rows"}}.get(kind or "", set[str]())
-    try:
-        if isinstance(raw, list):
-            rows = [(value,) for value in raw]
-            keys = list(map(canonical, raw))
-            if twice := next((key for key in keys if keys.count(key) > 1), ""):
-                raise PoolMistake(f"the value {twice[:80]} stands twice")
-        elif kind is None or set(raw) - {kind} - more:
-            known = ", ".join(KINDS)
-            raise PoolMistake(f"a pool is a list, `schema`, or a mapping with one of {known}")
-        elif kind == "table":
-            rows, place = [tuple(row) for row in raw["rows"]], (*place, "rows")
-            if any(len(row) != len(names) for row in rows) or len(set(names)) < len(names):
-                raise PoolMistake("each row of a table needs a value for each of its names")
-        elif kind == "schema":
-            if leaf is None:
-                what = "the variable is neither an argument nor a field of a response"
-                raise PoolMistake(f"`schema`: {what}")
-            count = min(int(raw["schema"]), POOL_VALUES)
-            rows = [(value,) for value in _of_schema(leaf, count, rng, now, language)]
-        elif kind == "faker":
-            values = _made_up(raw["faker"], int(raw.get("n", DRAWN)), rng, language)
-            rows = [(value,) for value in values]
-        else:
-            rows = [(value,) for value in _counted(kind, raw[kind], now)]
-    except (KeyError, TypeError, ArithmeticError) as error:
-        raise PoolMistake(f"`{kind}` cannot be read: {str(error)[:80]}") from error
-    if not 0 < len(rows) <= POOL_VALUES:
-        raise PoolMistake(f"has {len(rows):,} values; a pool has 1 to {POOL_VALUES:,}")
-    return _Pool(names, rows, place, leaf.about if leaf else "")
-
-
 def _made_up(provider: str, count: int, rng: random.Random, language: str) -> list[Any]:
     """Values of one of Faker's providers. Raises PoolMistake."""
     if provider not in FAKERS:
-        hint = nearest(str(provider), FAKERS, "some that may are")
+        hint = nearest(provider, FAKERS, "some that may are")
         raise PoolMistake(f"no provider `{provider}` may be used; {hint}")
     faker, count = faker_for(language, rng), min(count, POOL_VALUES)
 
@@ -715,38 +710,16 @@ def _made_up(provider: str, count: int, rng: random.Random, language: str) -> li
         raise PoolMistake(f"Faker has no `{provider}` for {language}; write the values") from error
 
 
-def _counted(kind: str, told: Any, now: dt.datetime) -> list[Any]:
-    """Numbers from the first to the last, or days so many after the present. Raises PoolMistake."""
-    # Decimals, as 0.1 + 0.2 is not what anybody means.
-    low, high, *rest = (Decimal(str(number)) for number in told)
-    step = rest[0] if rest else Decimal(1)
-    if step <= 0 or not low <= high or (high - low) / step >= POOL_VALUES or len(rest) > 1:
-        raise PoolMistake(f"`{kind}` is [first, last], upwards, of at most {POOL_VALUES:,} values")
-    numbers = [low + step * i for i in range(int((high - low) / step) + 1)]
-    if kind == "range":
-        return [int(n) if n == int(n) else float(n) for n in numbers]
-    if rest or abs(low) > FAR or abs(high) > FAR:
-        raise PoolMistake(f"`days` is [first, last], at most {FAR:,} days away")
-    return [(now.date() + dt.timedelta(int(n))).isoformat() for n in numbers]
-
-
-def _of_schema(
-    leaf: _Leaf, count: int, rng: random.Random, now: dt.datetime, language: str
-) -> list[Any]:
-    """Values of the enum, else the examples, else drawn. Raises PoolMistake."""
-    schema = as_dict(leaf.schema)
-    for key in ("enum", "examples"):
-        listed = schema.get(key)
-        usable = [v for v in listed if fits(schema, v)] if isinstance(listed, list) else []
-        if usable := [v for v in usable if v is not None and v != ""]:
-            return _distinct(usable, count)
-    tries = 1 if first_type(schema) == "boolean" else count * TRIES
-    try:
-        drawn = (draw_value(leaf.name, leaf.schema, rng, now, language) for _ in range(tries))
-        return _distinct(drawn, count)
-    except NoValue as error:
-        what = f"the schema of {leaf.about} gives no values; write some under `pools`"
-        raise PoolMistake(what) from error
+def _counted(*told: Any) -> list[Any]:
+    """Numbers from the first to the last. Raises PoolMistake."""
+    try:  # decimals, as 0.1 + 0.2 is not what anybody means
+        low, high, step = (Decimal(str(number)) for number in (*told, 1)[:3])
+        if len(told) > 3 or step <= 0 or not 0 <= high - low < step * POOL_VALUES:
+            raise PoolMistake(FORMS)
+    except ArithmeticError as error:
+        raise PoolMistake(FORMS) from error
+    numbers = (low + step * i for i in range(int((high - low) / step) + 1))
+    return [int(n) if n == int(n) else float(n) for n in numbers]
 
 
 def _distinct(values: Iterable[Any], count: int) -> list[Any]:

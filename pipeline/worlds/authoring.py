@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -302,7 +303,7 @@ async def write_script(world: World, raw: JsonObject, task: Task, job: Job) -> A
 async def _untrue(world: World, script: WorldScript, task: Task) -> list[str]:
     """Where the only script of a world does not hold: in the state of its task, and in others."""
     # Loads half of the templates' code, which those who write worlds have no use for.
-    from toolloom.pipeline.templates.expand import Playing, played
+    from toolloom.pipeline.templates.expand import Playing
 
     ability = "retrieve_call" if script.searches else "call"
     asked = {"name": "script", "model": "none", "queries": {"abilities": {ability: 1}}}
@@ -331,13 +332,12 @@ async def _untrue(world: World, script: WorldScript, task: Task) -> list[str]:
             f"and {OTHERS} are needed: ask for less in `find` and `need`, and write what differs "
             "as slots."
         ]
-    task_of = Playing(world.model_dump_json(), [*own, *others], recipe)
-    _, fallen = await played(task_of, Worlds(known=lambda: [world.model_dump(mode="json")]))
+    playing = Playing(recipe, world.model_dump_json(), [*own, *others])
     faults = list[str]()
-    for sample, findings in fallen:
-        own_state = sample["dialogue"]["query"]["id"] == "own"
+    for made_row in await playing.played(Worlds(known=lambda: [world.model_dump(mode="json")])):
+        own_state = json.loads(made_row.line)["dialogue"]["query"]["id"] == "own"
         state = "the state of the task" if own_state else "another state"
-        faults += [f"Played in {state}: {finding.detail}" for finding in findings]
+        faults += [f"Played in {state}: {finding.detail}" for finding in made_row.findings]
     return faults
 
 
