@@ -152,20 +152,16 @@ def fitting_observations(dialogue: Dialogue) -> Iterator[Fault]:
                 detail = "a search returned what is no documentation of the pool"
                 yield Fault(Reason.OBSERVATION_OFF_SCHEMA, call.back, detail)
             continue
-        if call.api is None or call.api.returns is None or call.failed or _cut(dialogue, call):
+        # Of a response far over the token limit only the beginning of its text is left.
+        compressed = execution is not None and execution.whole_tokens is not None
+        cut = compressed and isinstance(call.response, str)
+        if call.api is None or call.api.returns is None or call.failed or cut:
             continue
         try:
             for fault in violations(call.api.returns, call.response):
                 yield Fault(Reason.OBSERVATION_OFF_SCHEMA, call.back, f"{call.name}: {fault}")
         except UncheckableSchema as error:
             yield Fault(Reason.ILLEGAL_SCHEMA, None, f"returns of {call.api.id}: {error}")
-
-
-def _cut(dialogue: Dialogue, call: CallMade) -> bool:
-    """Of a response far over the token limit only the beginning of its text is left."""
-    execution = dialogue.messages[call.back].execution if call.back is not None else None
-    compressed = execution is not None and execution.whole_tokens is not None
-    return compressed and isinstance(call.response, str)
 
 
 def planned_faults(dialogue: Dialogue) -> Iterator[Fault]:

@@ -16,12 +16,12 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, islice, pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from toolloom.pipeline.checks.grounding import ADDRESS, CODE, close, fixed, leaves, said
 from toolloom.pipeline.checks.schema import as_dict, parts_of
-from toolloom.pipeline.checks.text.dates import dated, dates, only_date
+from toolloom.pipeline.checks.text.dates import dated, dates, numbers_outside, only_date
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 from toolloom.pipeline.checks.text.times import only_time, spans_of_time, timed, times
 from toolloom.pipeline.checks.text.words import STOP, exact, fold, plain, spaced, stem, words
@@ -45,8 +45,8 @@ class Heard:
     last: str  # the user's last message
     text: str
     numbers: frozenset[float]
-    quantities: tuple[Quantity, ...]
-    apart: tuple[Quantity, ...]
+    quantities: list[Quantity]
+    apart: list[Quantity]
     codes: str
     results: dict[str, list[str | float]]  # what was observed, by the name of its field
     now: dt.date | None
@@ -72,22 +72,19 @@ def heard_before(dialogue: Dialogue, place: int) -> Heard:
         last=next((m.content or "" for m in reversed(before) if m.role == "user"), ""),
         text=text,
         numbers=frozenset((*figures(text), *implied(text), *numbers, *lengths)),
-        quantities=told(user)[:_MOST],
-        apart=tuple(islice(apart(user), _MOST)),
+        quantities=told(user, quantities(user))[:_MOST],
+        apart=apart(user),
         codes="\n".join((text, *map(str, numbers))),
         results=results,
         now=None if dialogue.query.now == NO_DATE else dialogue.query.now.date(),
     )
 
 
-def apart(text: str) -> Iterator[Quantity]:
-    """The numbers of a text that are no part of a calendar date or a clock time."""
-    taken = [(d.start, d.end) for d in dated(text, NO_DATE.date()) if d.absolute]
-    taken += [(t.start, t.end) for t in timed(text) if t.sure]
-    taken += [m.span() for m in _COMPACT.finditer(text)]
-    for quantity in told(text):
-        if not any(a <= quantity.start < b for a, b in taken):
-            yield quantity
+def apart(text: str) -> list[Quantity]:
+    """The first numbers of a text that are no part of a calendar date or a clock time."""
+    compact = [m.span() for m in _COMPACT.finditer(text)]
+    found = told(text, numbers_outside(text, NO_DATE.date()))
+    return [q for q in found if not any(a <= q.start < b for a, b in compact)][:_MOST]
 
 
 class Used:
@@ -113,7 +110,7 @@ class Used:
         if text not in self._unused:
             self._unused[text] = [
                 q
-                for q in islice(apart(text), _MOST)
+                for q in apart(text)
                 if q.stated
                 and not any(converted(u, q) for u in self.numbers)
                 and not any(close(q.value, a + b) for a, b in self.pairs)
@@ -455,14 +452,14 @@ def figures(text: str) -> Iterator[float]:
         yield from quantity.readings()
 
 
-def told(text: str) -> tuple[Quantity, ...]:
-    """The numbers of a text, `(3,4)` as two of them: audits read English."""
+def told(text: str, numbers: Iterable[Quantity]) -> list[Quantity]:
+    """These numbers of a text, `(3,4)` as two of them: audits read English."""
     found = list[Quantity]()
-    for quantity in quantities(text):
+    for quantity in numbers:
         pair = re.fullmatch(r"(\d+),(\d{1,2})", text[quantity.start : quantity.end].strip())
         values = pair.groups() if pair else ()
         found += [quantity._replace(value=int(v), decimals=0) for v in values] or [quantity]
-    return tuple(found)
+    return found
 
 
 def sequences(text: str) -> list[float]:
@@ -496,8 +493,8 @@ def implied(text: str) -> Iterator[float]:
         for quantity in quantities(text[bound.end() : bound.end() + 20])[:1]:
             yield from (quantity.value - 1, quantity.value + 1)
     for feet, inches in _FEET.findall(text):
-        for whole in (int(feet[:4]) * 12 + int(inches[:4]),):
-            yield from (whole, round(whole * 2.54), whole * 2.54, round(whole * 0.0254, 2))
+        whole = int(feet[:4]) * 12 + int(inches[:4])
+        yield from (whole, round(whole * 2.54), whole * 2.54, round(whole * 0.0254, 2))
 
 
 def converted(value: float, told: Quantity) -> bool:

@@ -34,14 +34,13 @@ from toolloom.pipeline.checks.text.words import (
     STOP,
     clauses,
     content,
-    exact,
     forms,
-    has_stem,
     literal,
     plain,
     sentences,
     spaced,
     stem,
+    stems,
     words,
 )
 from toolloom.pipeline.checks.transcript import (
@@ -59,6 +58,12 @@ _AFFIRMS = re.compile(
     r"\b(?:done|all set|success\w*|confirm\w*|completed?|ready|sure|yes|ok|okay)\b"
     r"|(?:\b(?:has|have|had|was|were|is|are|been|i|we|it)|'ve|'s) (?:\w+ ){0,2}"
     r"(?:\w{2,}ed|set|sent|put|made|on|off|in)\b",
+    re.IGNORECASE,
+)
+_GAVE_UP = re.compile(
+    r"\b(?:i|we)(?:'m| am| was| were|'re| are)? (?:sorry|afraid|unable|not able|could not|couldn't"
+    r"|cannot|can't|failed|wasn't able|was not able|weren't able)\b|\bfailed to\b"
+    r"|\bsomething went wrong\b",
     re.IGNORECASE,
 )
 _SUMMARY = 0.4  # share of a long text's words that a summary of it must hold
@@ -115,13 +120,21 @@ def _untold(dialogue: Dialogue, call: CallMade, reply: str, place: int) -> str |
     facts = [v for v in _told_apart(call.response) if _is_news(v, call, heard, dialogue)]
     if not english:
         facts = [v for v in facts if isinstance(v, int | float)]
-    if not all(isinstance(v, str) and is_code(v) for v in facts):
+    only_codes = all(isinstance(v, str) and is_code(v) for v in facts)
+    if only_codes and not english:
+        return None
+    if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
+        return None
+    if not only_codes:
         if any(_tells(reply, v, dialogue) for v in facts) or _counts(reply, call.response):
             return None
-        if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
-            return None
         return f"tells nothing of what {call.name} found: {shown(call.response)}"
-    return _status_untold(call, reply) if english else None
+    # Nothing but a status or ids, which may go untold.
+    if negative(call.response):
+        return None if says_no(reply) else f"{call.name} reports failure; not said"
+    if _GAVE_UP.search(plain(reply)):
+        return f"says it did not work, but {call.name} did: {shown(call.response)}"
+    return None if _AFFIRMS.search(reply) else f"does not say that {call.name} worked"
 
 
 def _told_apart(response: Any) -> Iterator[Any]:
@@ -134,17 +147,6 @@ def _told_apart(response: Any) -> Iterator[Any]:
                     yield line.split(": ", 1)[1]
         else:
             yield leaf
-
-
-def _status_untold(call: CallMade, reply: str) -> str | None:
-    """The same for a response that holds nothing but a status or ids, which may go untold."""
-    if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
-        return None
-    if negative(call.response):
-        return None if says_no(reply) else f"{call.name} reports failure; not said"
-    if gives_up(reply):
-        return f"says it did not work, but {call.name} did: {shown(call.response)}"
-    return None if _AFFIRMS.search(reply) else f"does not say that {call.name} worked"
 
 
 def _holds_empty_list(response: Any) -> bool:
@@ -167,8 +169,7 @@ def _is_news(leaf: Any, call: CallMade, heard: str, dialogue: Dialogue) -> bool:
 
 def _tells(reply: str, leaf: Any, dialogue: Dialogue) -> bool:
     if isinstance(leaf, str) and len(wanted := content(leaf)) >= _PROSE:
-        there = {stem(w.folded) for w in words(reply)}
-        return sum(w in there for w in wanted) >= _SUMMARY * len(wanted)
+        return sum(w in stems(reply) for w in wanted) >= _SUMMARY * len(wanted)
     if isinstance(leaf, str):
         return says(reply, leaf, None, dialogue.query.now)
     lone = Evidence((), (leaf,), (), dialogue.query.now)
@@ -191,19 +192,14 @@ def consistent_replies(dialogue: Dialogue) -> Iterator[Fault]:
         if not reply:
             continue
         others = [c.response for c in made(dialogue) if c.turn == call.turn and not c.is_search]
-        heard = "\n".join(said_before(dialogue, place))
         told = [v for r in others for v in leaves(r) if isinstance(v, str)]
-        for field, value, choice in other_choices(
-            call.response, call.api.returns, reply, "\n".join([heard, *told])
-        ):
+        known = "\n".join([*said_before(dialogue, place), *told])
+        for field, value, choice in other_choices(call.response, call.api.returns, reply, known):
             detail = f"says {choice!r}, but {field} of {call.name} is {value!r}"
             yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
-        facts = list(stated(call.response))
-        said = "\n".join([heard, *told]) if facts else ""
-        known = frozenset(stem(w.folded) for w in words(said))
-        for fact in facts:
+        for fact in stated(call.response):
             alike = {s.holds for r in others for s in stated(r) if s.yes & fact.yes}
-            if alike == {fact.holds} and claimed(reply, fact, known) == {not fact.holds}:
+            if alike == {fact.holds} and claimed(reply, fact, stems(known)) == {not fact.holds}:
                 detail = f"says the opposite of {fact.field} of {call.name} ({shown(fact.holds)})"
                 yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
 
@@ -297,12 +293,10 @@ def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         sized = _SIZED.fullmatch(code) or not re.search(r"[^\W\d]", code)
         # A code inside a day or an address is judged with it.
         if not sized and not any(a <= start < b for a, b in (*days, *addresses)):
-            held = any(exact(code, text) for text in evidence.parts)
-            held = held or said(code, evidence.all_text)
-            yield "code", start, found.end(), held
+            yield "code", start, found.end(), said(code, evidence.all_text)
     for found in QUOTED.finditer(text):
         quoted = next(g for g in found.groups() if g).strip(" .,!?")
-        held = evidence.has_words(quoted) or said(quoted, evidence.all_text)
+        held = literal(quoted, evidence.all_text) or said(quoted, evidence.all_text)
         yield "quotation", found.start(), found.end(), held
 
 
@@ -313,7 +307,7 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         if place.end <= reach:
             continue
         reach, phrase = place.end, text[place.start : place.end]
-        held = evidence.has_day(place.days) or evidence.has_words(phrase)
+        held = bool(place.days & evidence.days) or literal(phrase, evidence.all_text)
         inside = [q for q in quantities(phrase) if q.stated]
         beside = [d for d in marks if 0 < max(d.start - place.end, place.start - d.end) < 7]
         weekday = WEEKDAYS.get(phrase.split()[-1].lower())
@@ -326,8 +320,8 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         elif not held and not place.absolute:
             period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
             told = [number_held(q, phrase, evidence) for q in inside]
-            root = {stem(phrase.lower())}
-            held = all(told) if inside else bool(period) or evidence.has_stem(root)
+            root = stem(phrase.lower())
+            held = all(told) if inside else bool(period) or root in evidence.stems
         yield "date", place.start, place.end, held
     for moment in timed(text):
         held = bool(moment.times & evidence.clocks)
@@ -339,9 +333,9 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
 
 def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     """Told as it is, rounded, scaled, as a percentage, in another unit of time, or worked out."""
-    if evidence.has_number(quantity.readings()) or _worked_out(quantity, text, evidence):
-        return True
     told = evidence.numbers
+    if not told.isdisjoint(quantity.readings()) or _worked_out(quantity, text, evidence):
+        return True
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
     if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
         return True
@@ -418,8 +412,8 @@ def _names(text: str, evidence: Evidence, taken: list[tuple[int, int]]) -> Itera
 def _name_held(folded: str, raw: str, evidence: Evidence) -> bool:
     if folded in STOP or folded in _COMMON or folded in WEEKDAYS:
         return True
-    parts = {stem(folded), stem(folded.removesuffix("s"))}
-    if evidence.has_stem(parts) or any(d.month == MONTHS.get(folded) for d in evidence.days):
+    roots = {stem(folded), stem(folded.removesuffix("s"))}
+    if roots & evidence.stems or any(d.month == MONTHS.get(folded) for d in evidence.days):
         return True
     may_be_short = forms(folded) or (raw.isupper() and len(raw) > 1)
     return bool(may_be_short) and said(raw, evidence.all_text)
@@ -456,13 +450,6 @@ class Evidence:
         years = [d.year for d in self.days]
         return frozenset(plain_numbers).union(years, *map(_numbers_of, self.texts))
 
-    def has_number(self, readings: tuple[float, ...]) -> bool:
-        """Is one of them among `numbers`? What was observed as a number comes first: dates need not
-        be read to know."""
-        seen = any(reading in self.values for reading in readings)
-        seen = seen or any(not _numbers_of(text).isdisjoint(readings) for text in self.texts)
-        return seen or not self.numbers.isdisjoint(readings)
-
     @cached_property
     def seconds(self) -> frozenset[float]:
         return frozenset(s for text in self.texts for s in spans_of_time(text))
@@ -476,13 +463,8 @@ class Evidence:
     def clocks(self) -> frozenset[dt.time]:
         return frozenset(t for text in self.texts for t in times(text))
 
-    def has_day(self, days: frozenset[dt.date]) -> bool:
-        """Is one of them among `days`? Not all texts need be read to know."""
-        today = self.now.date()
-        return today in days or any(not days.isdisjoint(dates(t, today)) for t in self.texts)
-
-    @cached_property
-    def documented(self) -> tuple[str, ...]:
+    @property
+    def documented(self) -> list[str]:
         """What the APIs' documentation tells."""
         told: list[str] = []
         for api in self.pool:
@@ -491,26 +473,20 @@ class Evidence:
             for schema in (*api.properties.values(), *api.fields.values()):
                 if isinstance(schema, dict) and isinstance(schema.get("description"), str):
                     told.append(schema["description"])
-        return tuple(told)
+        return told
 
-    @property
-    def parts(self) -> Iterator[str]:
-        """All texts and names, and only then what the documentation tells, which is long."""
-        yield from self.texts
-        yield from self.names
-        yield from self.documented
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        return (*self.texts, *self.names, *self.documented)
 
     @cached_property
     def all_text(self) -> str:
         return "\n".join(self.parts)
 
-    def has_words(self, value: str) -> bool:
-        """As `literal`, of all there is: the words of one text, which may be known, come first."""
-        return any(literal(value, text) for text in self.parts) or literal(value, self.all_text)
-
-    def has_stem(self, stems: set[str]) -> bool:
-        """Is one of these the stem of a word?"""
-        return any(has_stem(text, stems) for text in self.parts)
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of all words."""
+        return frozenset().union(*map(stems, self.parts))
 
 
 @lru_cache(maxsize=4096)
@@ -548,19 +524,6 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
 
 # Words that affirm or deny what was observed
 
-_GAVE_UP = re.compile(
-    r"\b(?:i|we)(?:'m| am| was| were|'re| are)? (?:sorry|afraid|unable|not able|could not|couldn't"
-    r"|cannot|can't|failed|wasn't able|was not able|weren't able)\b|\bfailed to\b"
-    r"|\bsomething went wrong\b",
-    re.IGNORECASE,
-)
-
-
-def gives_up(text: str) -> bool:
-    """The assistant says that it could not do what was asked."""
-    return bool(_GAVE_UP.search(plain(text)))
-
-
 _PAIRS = """
 success successful successfully succeeded ok okay|failed failure unsuccessful fail failing error
 available stock|unavailable
@@ -583,13 +546,6 @@ POLES = tuple(
     (frozenset(map(stem, yes.split())), frozenset(map(stem, no.split())))
     for yes, no in (line.split("|") for line in _PAIRS.strip().splitlines())
 )
-# The first pair that a stem is in, and its side.
-_SIDES = {
-    name: (place, side)
-    for place, pair in reversed(list(enumerate(POLES)))
-    for side, names in reversed(list(enumerate(pair)))
-    for name in names
-}
 _DENIAL = frozenset(
     """
     no not never without neither nor cannot out isn't aren't wasn't weren't
@@ -609,9 +565,9 @@ class Stated(NamedTuple):
     no: frozenset[str]
 
 
-def stated(response: Any, field: str = "") -> Iterator[Stated]:
+def stated(response: Any) -> Iterator[Stated]:
     """Booleans and status words of a response, with the words that affirm and deny them."""
-    stack = [(field, response)]
+    stack = [("", response)]
     while stack:
         name, value = stack.pop()
         if isinstance(value, dict):
@@ -642,11 +598,11 @@ def _pole(value: str) -> tuple[bool, tuple[frozenset[str], frozenset[str]]] | No
     if not 0 < len(found) <= 2:
         return None
     negated = any(w.folded in _DENIAL for w in found)
-    known = [_SIDES[root] for w in found if (root := stem(w.folded)) in _SIDES]
-    if not known:
-        return None
-    place, side = min(known)
-    return (side == 0) != negated, POLES[place]
+    roots = stems(spaced(value))
+    for yes, no in POLES:
+        if roots & (yes | no):
+            return bool(roots & yes) != negated, (yes, no)
+    return None
 
 
 def is_status(leaf: Any) -> bool:
@@ -656,8 +612,8 @@ def is_status(leaf: Any) -> bool:
 
 def negative(response: Any) -> bool:
     """Does the response itself report that it did not work?"""
-    said_no = [s for s in stated(response) if not s.holds]
-    return bool(said_no) and all(not s.holds for s in stated(response))
+    held = [fact.holds for fact in stated(response)]
+    return bool(held) and not any(held)
 
 
 def claimed(reply: str, fact: Stated, known: frozenset[str]) -> set[bool]:
