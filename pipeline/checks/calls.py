@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.grounding import fixed, founded, leaves, named, same, says
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
@@ -205,17 +204,16 @@ def says_no(text: str) -> bool:
 # The intent
 
 
-@dataclass(frozen=True)
-class Pairing:
+class Pairing(NamedTuple):
     """Calls by the index of the intention they serve, calls that serve none, what is undue.
 
     `blocked` are intentions that a lasting fault makes impossible: the faulty one and all that
     need its result.
     """
 
-    calls: dict[int, CallMade] = field(default_factory=dict)
-    spare: tuple[CallMade, ...] = ()
-    blocked: frozenset[int] = frozenset()
+    calls: dict[int, CallMade]
+    spare: list[CallMade]
+    blocked: set[int]
 
 
 def differences(intention: Intention, call: CallMade) -> Iterator[str]:
@@ -246,22 +244,16 @@ def fits(intention: Intention, call: CallMade) -> bool:
     return right and not any(differences(intention, call))
 
 
-def blocked(query: Query) -> frozenset[int]:
-    """Indices of intentions that cannot be served: a lasting fault, and what depends on it."""
-    if not query.fault or query.fault.transient:
-        return frozenset()
-    found = {query.fault.call}
-    for index, intention in enumerate(query.due):
-        if any(r.call in found for r in intention.references.values()):
-            found.add(index)
-    return frozenset(found)
-
-
 @once
 def pair(dialogue: Dialogue) -> Pairing:
     """Match successful calls with the intent: exact ones first, then by turn and by API."""
     query = dialogue.query
-    undue = blocked(query)
+    undue = set[int]()
+    if query.fault and not query.fault.transient:
+        undue.add(query.fault.call)
+        for index, wanted in enumerate(query.due):
+            if any(r.call in undue for r in wanted.references.values()):
+                undue.add(index)
     spare = [c for c in made(dialogue) if not c.is_search and not c.failed]
     open_ = [i for i in range(len(query.due)) if i not in undue]
     pairs: dict[int, CallMade] = {}
@@ -276,7 +268,7 @@ def pair(dialogue: Dialogue) -> Pairing:
                     pairs[index] = call
                     spare.remove(call)
                     break
-    return Pairing(pairs, tuple(spare), undue)
+    return Pairing(pairs, spare, undue)
 
 
 def mentioned_values(dialogue: Dialogue) -> Iterator[Fault]:

@@ -13,7 +13,7 @@ from typing import Any
 from toolloom.pipeline.checks.grounding import about, mentions
 from toolloom.pipeline.checks.replies import Evidence, number_held
 from toolloom.pipeline.checks.text.numbers import quantities
-from toolloom.pipeline.checks.text.words import fold, sentences, stem, words
+from toolloom.pipeline.checks.text.words import fold, sentences, stem, stems, words
 from toolloom.schemas import JsonObject
 
 _DENIED = re.compile(
@@ -27,13 +27,8 @@ _UNPAID = re.compile(
 )
 _FREE = re.compile(r"\bfree\b(?! to\b)")
 _NONE_LEFT = re.compile(r"\b(?:none|nothing|not any|no more) (?:left|remain\w*)|\bsold out\b")
-_PAID = frozenset(
-    map(
-        stem,
-        ("fee", "charge", "cost", "price", "fine", "amount", "total", "deposit", "due", "owed"),
-    )
-)
-_MINOR = frozenset(map(stem, ("pence", "cents", "minor")))
+_PAID = stems("fee charge cost price fine amount total deposit due owed")
+_MINOR = stems("pence cents minor")
 _MONTHS, _YEARS = stem("months"), {"year", "years"}
 _PARTS: dict[float, str] = {50: "half", 100: "(?:fully|all)"}  # percents
 _NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+){1,4}")
@@ -75,7 +70,7 @@ def _claims(text: str, schema: JsonObject, value: bool, reach: int = _NEAR) -> b
 
 def _nothing(text: str, schema: JsonObject) -> bool:
     title, others = about(schema)
-    folded, named = fold(text), title & {stem(word.folded) for word in words(text)}
+    folded, named = fold(text), title & stems(text)
     if _NONE_LEFT.search(folded) or (_NONE.search(folded) and _claims(text, schema, False)):
         return True
     paid = (title | others) & _PAID

@@ -224,9 +224,8 @@ def natural_requests(dialogue: Dialogue) -> Iterator[Fault]:
         swapped = None if answers else _AS_ASSISTANT
         for fault in _faults(text, swapped, "speaks as the assistant"):
             yield Fault(Reason.UNNATURAL_QUERY, place, fault)
-        for name in sorted(
-            n for n in names if n in text and bool(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text))
-        ):
+        told = [n for n in names if n in text]
+        for name in sorted(n for n in told if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text)):
             yield Fault(Reason.UNNATURAL_QUERY, place, f"says the technical name {shown(name)}")
 
 
@@ -240,10 +239,8 @@ def helpful_replies(dialogue: Dialogue) -> Iterator[Fault]:
         parts = re.findall(r"[^.!?\n]*\w[^.!?\n]*[.!?]*", text)
         if place == last and parts and all(part.rstrip().endswith("?") for part in parts):
             yield Fault(Reason.UNHELPFUL_ANSWER, place, "the last reply only asks")
-        heard = said_before(dialogue, place)
-        if final and any(
-            (len(request) > 15 and fuzz.ratio(fold(text), fold(request)) > 92) for request in heard
-        ):
+        heard = [request for request in said_before(dialogue, place) if len(request) > 15]
+        if final and any(fuzz.ratio(fold(text), fold(request)) > 92 for request in heard):
             detail = "repeats the request instead of answering it"
             yield Fault(Reason.UNHELPFUL_ANSWER, place, detail)
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote_plus
 
 from rapidfuzz import fuzz
 
-from toolloom.pipeline.checks.schema import as_dict, oddity, parts_of
+from toolloom.pipeline.checks.schema import as_dict, is_number, oddity, parts_of
 from toolloom.pipeline.checks.text.dates import dates, day_of, numbers_outside, only_date
 from toolloom.pipeline.checks.text.numbers import quantities, sums
 from toolloom.pipeline.checks.text.times import moments, only_time, seconds_in, spans_of_time, times
@@ -50,13 +50,12 @@ _NO = frozenset(
     avoid off disable disabled nor neither hate cannot can't won't n't decline remove
     """.split()  # noqa: SIM905 - a table of words
 )
-_GENERIC = frozenset(
-    stem(w)
-    for w in """
+_GENERIC = stems(
+    """
     is has have include including included enable enabled only flag allow allowed with
     whether true false boolean return show use should if set want get optional default
     default need needs required require
-    """.split()  # noqa: SIM905 - a table of words
+    """
 )
 _STOPPED = frozenset(map(stem, STOP)) | _GENERIC
 
@@ -314,8 +313,7 @@ def _told_in(leaf: Any, value: Any) -> bool:
     if isinstance(value, str) and value.strip():
         shorter = len(content(value)) < len(content(leaf))
         return exact(value, leaf) if is_code(value) else shorter and said(value, leaf)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and any(close(value, r) for q in quantities(leaf) for r in q.readings())
+    return is_number(value) and any(close(value, r) for q in quantities(leaf) for r in q.readings())
 
 
 # Strings: word for word, inflected, abbreviated or paraphrased
@@ -371,20 +369,15 @@ def _gathered(value: str, sentence: str) -> bool:
     """All content words of the value within a few words of each other, in any order."""
     needed = [w for w in words(value) if w.folded not in STOP]
     found = words(plain(sentence))
-    places = []
-    for word in needed:
-        if not (at := _places(word, found, sentence)):
-            return False
-        places.append(at)
-    if not needed:
+    places = [_places(word, found, sentence) for word in needed]
+    if not needed or not all(places):
         return False
     if len(needed) == 1:
         return len(needed[0].folded) > 1
     reach = len(needed) + 5
     near = [p for p in places[0] if all(any(abs(p - q) <= reach for q in qs) for qs in places)]
-    if all(w.capital for w in words(value) if w.folded not in STOP) and all(
-        any(found[p].capital for p in ps) for ps in places
-    ):
+    capital = all(w.capital for w in needed)
+    if capital and all(any(found[p].capital for p in ps) for ps in places):
         return any(_together(p, places, found) for p in near)
     return bool(near)
 

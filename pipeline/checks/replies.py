@@ -26,7 +26,7 @@ from toolloom.pipeline.checks.grounding import (
     same,
     says,
 )
-from toolloom.pipeline.checks.schema import parts_of
+from toolloom.pipeline.checks.schema import is_number, parts_of
 from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, dated, dates
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities, sums
 from toolloom.pipeline.checks.text.times import seconds_in, spans_of_time, timed, times
@@ -126,7 +126,10 @@ def _untold(dialogue: Dialogue, call: CallMade, reply: str, place: int) -> str |
     if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
         return None
     if not only_codes:
-        if any(_tells(reply, v, dialogue) for v in facts) or _counts(reply, call.response):
+        parts = call.response.values() if isinstance(call.response, dict) else [call.response]
+        sizes = {len(part) for part in parts if isinstance(part, list) and part}
+        counted = any(quantity.value in sizes for quantity in quantities(reply))
+        if counted or any(_tells(reply, v, dialogue) for v in facts):
             return None
         return f"tells nothing of what {call.name} found: {shown(call.response)}"
     # Nothing but a status or ids, which may go untold.
@@ -176,13 +179,6 @@ def _tells(reply: str, leaf: Any, dialogue: Dialogue) -> bool:
     return any(number_held(q, reply, lone) for q in quantities(reply))
 
 
-def _counts(reply: str, response: Any) -> bool:
-    """Does the reply say how many there are?"""
-    parts = response.values() if isinstance(response, dict) else [response]
-    sizes = {len(part) for part in parts if isinstance(part, list) and part}
-    return any(q.value in sizes for q in quantities(reply))
-
-
 def consistent_replies(dialogue: Dialogue) -> Iterator[Fault]:
     """No reply says the opposite of an observed status or tells another choice of an enum."""
     for call in made(dialogue):
@@ -208,8 +204,9 @@ def admitted_limits(dialogue: Dialogue) -> Iterator[Fault]:
     """Where no API fits, the reply says that it cannot serve the request."""
     query = dialogue.query
     last = list(replies(dialogue))[-1:]
-    if query.scenario is Scenario.IRRELEVANCE and query.language == "English" and last:
-        place, text, _ = last[0]
+    if query.scenario is not Scenario.IRRELEVANCE or query.language != "English":
+        return
+    for place, text, _ in last:
         if not says_no(text):
             detail = "does not say that it cannot serve the request"
             yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
@@ -439,7 +436,7 @@ class Evidence:
         found = defaultdict[str, list[float]](list)
         for row in self.rows:
             for name, value in row.items():
-                if isinstance(value, int | float) and not isinstance(value, bool):
+                if is_number(value):
                     found[name].append(value)
         return [column[:MOST] for column in found.values()]
 
@@ -463,21 +460,17 @@ class Evidence:
     def clocks(self) -> frozenset[dt.time]:
         return frozenset(t for text in self.texts for t in times(text))
 
-    @property
-    def documented(self) -> list[str]:
-        """What the APIs' documentation tells."""
-        told: list[str] = []
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """All texts and names, and what the APIs' documentation tells."""
+        told = list[str]()
         for api in self.pool:
             told += [api.category, spaced(api.tool), spaced(api.name), api.description]
             told += map(spaced, (*api.properties, *api.fields))
             for schema in (*api.properties.values(), *api.fields.values()):
                 if isinstance(schema, dict) and isinstance(schema.get("description"), str):
                     told.append(schema["description"])
-        return told
-
-    @cached_property
-    def parts(self) -> tuple[str, ...]:
-        return (*self.texts, *self.names, *self.documented)
+        return (*self.texts, *self.names, *told)
 
     @cached_property
     def all_text(self) -> str:
@@ -508,7 +501,7 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     texts += [c.observation.error for c in calls if c.observation and c.observation.error]
     parts = [p for c in calls if not c.is_search for p in parts_of(c.response)]
     texts += [v for v in parts if isinstance(v, str)]
-    numbers = [v for v in parts if isinstance(v, int | float) and not isinstance(v, bool)]
+    numbers = [v for v in parts if is_number(v)]
     sizes = [len(v) for v in parts if isinstance(v, list)]
     names = [spaced(key) for v in parts if isinstance(v, dict) for key in v]
     if query.setting:
@@ -543,8 +536,7 @@ verified|unverified
 booked reserved scheduled|unbooked
 """
 POLES = tuple(
-    (frozenset(map(stem, yes.split())), frozenset(map(stem, no.split())))
-    for yes, no in (line.split("|") for line in _PAIRS.strip().splitlines())
+    (stems(yes), stems(no)) for yes, no in (row.split("|") for row in _PAIRS.strip().splitlines())
 )
 _DENIAL = frozenset(
     """

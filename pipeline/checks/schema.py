@@ -271,9 +271,13 @@ def as_strings(value: Any) -> list[str]:
     return [v for v in value if isinstance(v, str)] if isinstance(value, list | tuple) else []
 
 
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def bound(schema: JsonObject, key: str, otherwise: float) -> float:
     """A number's keyword, kept to what a float holds exactly."""
     found = schema.get(key)
-    if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < math.inf:
+    if is_number(found) and abs(found) < math.inf:
         return max(-1e15, min(1e15, found))
     return otherwise

@@ -99,7 +99,7 @@ def _read(found: re.Match[str]) -> Iterator[dt.time]:
     parts = found.groupdict()
     hour = _HOURS.get(parts["hour"].lower()) or int(parts["hour"])
     minute = int(parts.get("minute") or 0) or _MINUTES.get((parts.get("spoken") or "").lower(), 0)
-    if hour > 23:
+    if hour > 23 or minute > 59:
         return
     if parts.get("past"):
         minute = _MINUTES[parts["past"].lower()]
@@ -109,8 +109,6 @@ def _read(found: re.Match[str]) -> Iterator[dt.time]:
     half = half or {"morning": "a", "afternoon": "p", "evening": "p"}.get(
         (parts["part"] or "").lower(), ""
     )
-    if minute > 59:
-        return
     if half and hour <= 12:
         yield dt.time(hour % 12 + (12 if half == "p" else 0), minute)
         return
