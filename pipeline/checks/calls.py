@@ -221,21 +221,16 @@ def differences(intention: Intention, call: CallMade) -> Iterator[str]:
     known = call.api.properties if call.api else {}
     for name, value in intention.arguments.items():
         if name in call.arguments:
-            if not _same(call.arguments[name], value):
-                given = shown(call.arguments[name])
-                yield f"{name}={given}, where the user means {shown(value)}"
+            given = call.arguments[name]
+            texts = isinstance(given, str) and isinstance(value, str)
+            if not (texts and forms(given) & forms(value)) and not same(given, value):
+                yield f"{name}={shown(given)}, where the user means {shown(value)}"
         elif not fixed(value, known.get(name)):
             yield f"`{name}` is left out, where the user means {shown(value)}"
     for name, value in call.arguments.items():
         told = name in intention.arguments or name in intention.references
         if not told and not fixed(value, known.get(name)):
             yield f"{name}={shown(value)}, which the user did not ask for"
-
-
-def _same(given: Any, meant: Any) -> bool:
-    if isinstance(given, str) and isinstance(meant, str) and forms(given) & forms(meant):
-        return True
-    return same(given, meant)
 
 
 def fits(intention: Intention, call: CallMade) -> bool:

@@ -14,7 +14,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -82,11 +81,9 @@ class Used:
         numbers = [v for v in found if is_number(v)]
         self.numbers = frozenset((*numbers, *figures(self.text), *implied(self.text)))
 
-    @cached_property
-    def pairs(self) -> list[tuple[float, float]]:
-        """Two numbers of one call: «a family of four» may be two adults and two children."""
-        rows = [[v for v in leaves(c.arguments) if is_number(v)][:20] for c in self.calls]
-        return [pair for row in rows for pair in combinations(row, 2)]
+        # Two numbers of one call: «a family of four» may be two adults and two children.
+        rows = [[v for v in leaves(c.arguments) if is_number(v)][:20] for c in calls]
+        self.pairs = [pair for row in rows for pair in combinations(row, 2)]
 
     def unused_numbers(self, text: str) -> list[Quantity]:
         """Numbers of a text that no argument is, nor is made of by another unit."""

@@ -42,12 +42,10 @@ def tells(text: str, value: Any, schema: JsonObject, now: dt.datetime) -> bool:
         return any(_claims(part, schema, value) for part in sentences(text))
     if value in (None, "", []):
         return any(_claims(part, schema, False, len(part)) for part in sentences(text))
-    if value == 0:
-        return mentions(text, value, schema, now) or any(
-            _nothing(part, schema) for part in sentences(text)
-        )
     if mentions(text, value, schema, now):
         return True
+    if value == 0:
+        return any(_nothing(part, schema) for part in sentences(text))
     if isinstance(value, int | float):
         return _number(text, value, schema, now)
     if isinstance(value, str) and _NAME.fullmatch(value):

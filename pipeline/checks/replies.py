@@ -93,22 +93,20 @@ def told_results(dialogue: Dialogue) -> Iterator[Fault]:
     due, paired = dialogue.query.due, pair(dialogue)
     feeding = {(r.call, i.turn) for i in due for r in i.references.values()}
     silent = {c.back for index, c in paired.calls.items() if (index, due[index].turn) in feeding}
-    for call in made(dialogue):
-        if call.is_search or call.failed or call.api is None or call.back in silent:
-            continue
-        place, reply = _reply_after(dialogue, call)
-        if reply and (fault := _untold(dialogue, call, reply, place)):
+    for call, place, reply in _replied(dialogue):
+        if call.back not in silent and (fault := _untold(dialogue, call, reply, place)):
             yield Fault(Reason.UNGROUNDED_ANSWER, place, fault)
 
 
-def _reply_after(dialogue: Dialogue, call: CallMade) -> tuple[int, str]:
-    """The replies of the call's turn that come after its observation, as one text."""
-    turn = [
-        (place, text)
-        for place, text, _ in replies(dialogue)
-        if call.back is not None and place > call.back and asked(dialogue, place) == call.turn
-    ]
-    return (turn[-1][0], "\n".join(text for _, text in turn)) if turn else (0, "")
+def _replied(dialogue: Dialogue) -> Iterator[tuple[CallMade, int, str]]:
+    """Calls that worked, with the replies of the same turn that come after them as one text."""
+    for call in made(dialogue):
+        if call.is_search or call.failed or call.api is None or call.back is None:
+            continue
+        after = [(place, text) for place, text, _ in replies(dialogue) if place > call.back]
+        turn = [(place, text) for place, text in after if asked(dialogue, place) == call.turn]
+        if turn:
+            yield call, turn[-1][0], "\n".join(text for _, text in turn)
 
 
 def _untold(dialogue: Dialogue, call: CallMade, reply: str, place: int) -> str | None:
@@ -181,16 +179,12 @@ def _tells(reply: str, leaf: Any, dialogue: Dialogue) -> bool:
 
 def consistent_replies(dialogue: Dialogue) -> Iterator[Fault]:
     """No reply says the opposite of an observed status or tells another choice of an enum."""
-    for call in made(dialogue):
-        if call.is_search or call.failed or call.api is None:
-            continue
-        place, reply = _reply_after(dialogue, call)
-        if not reply:
-            continue
+    for call, place, reply in _replied(dialogue):
         others = [c.response for c in made(dialogue) if c.turn == call.turn and not c.is_search]
         told = [v for r in others for v in leaves(r) if isinstance(v, str)]
+        returns = call.api.returns if call.api else None
         known = "\n".join([*said_before(dialogue, place), *told])
-        for field, value, choice in other_choices(call.response, call.api.returns, reply, known):
+        for field, value, choice in other_choices(call.response, returns, reply, known):
             detail = f"says {choice!r}, but {field} of {call.name} is {value!r}"
             yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
         for fact in stated(call.response):
@@ -574,13 +568,13 @@ def stated(response: Any) -> Iterator[Stated]:
 
 def _flag(name: str, value: bool) -> Stated:
     key = [stem(w.folded) for w in words(spaced(name)) if w.folded not in STOP | _GENERIC]
-    yes, no = frozenset(key if len(key) == 1 else ()), frozenset[str]()
+    yes = frozenset(key if len(key) == 1 else ())
     for affirms, denies in POLES:
         if yes & affirms:
-            return Stated(name, value, affirms | yes, denies)
+            return Stated(name, value, affirms, denies)
         if yes & denies:  # a field such as `expired`: its own words say yes
-            return Stated(name, value, denies | yes, affirms)
-    return Stated(name, value, yes, no)
+            return Stated(name, value, denies, affirms)
+    return Stated(name, value, yes, frozenset())
 
 
 @lru_cache(maxsize=8192)

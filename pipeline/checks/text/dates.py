@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from toolloom.pipeline.checks.text.numbers import ORDINALS, SMALL, Quantity, quantities
-from toolloom.pipeline.checks.text.times import MOMENT, timed
+from toolloom.pipeline.checks.text.times import timed
 from toolloom.pipeline.checks.text.words import plain
 
 _MONTHS = """january jan|february feb|march mar|april apr|may|june jun|july jul|august aug
@@ -284,8 +284,6 @@ def _is_common(found: re.Match[str], flat: str) -> bool:
 @lru_cache(maxsize=4096)
 def dates(text: str, today: dt.date) -> frozenset[dt.date]:
     """Every day the text may mean, and the end of a stay whose start and length it tells."""
-    if MOMENT.fullmatch(text):
-        return frozenset(day_of(int(text[:4]), int(text[5:7]), int(text[8:10])))
     said = frozenset(day for place in dated(text, today) for day in place.days)
     if not said:
         return said

@@ -43,8 +43,7 @@ _PATTERNS = tuple(
         r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?::\d\d)?\s?(?P<half>[ap])\.?m\b(?P<part>)",
     )
 )
-MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?")
-_NAMED = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0), "lunchtime": (12, 0)}
+_NAMED = {"noon": 12, "midday": 12, "midnight": 0, "lunchtime": 12}
 _NAMED_PATTERN = re.compile(rf"\b(?:{'|'.join(_NAMED)})\b", re.IGNORECASE)
 _ANY_HINT = re.compile("|".join([r"\d", *_HOURS, *_NAMED]))
 _LOOSE = {_PATTERNS[4], _PATTERNS[-2]}
@@ -87,11 +86,11 @@ def timed(text: str) -> tuple[Timed, ...]:
         for m in pattern.finditer(flat)
         if (times := list(_read(m)))
     ]
-    named = [
-        Timed(m.start(), m.end(), frozenset([dt.time(*_NAMED[m.group().lower()])]), True)
+    found += [
+        Timed(m.start(), m.end(), frozenset([dt.time(_NAMED[m.group().lower()])]), True)
         for m in _NAMED_PATTERN.finditer(flat)
     ]
-    return tuple(sorted([*found, *named], key=lambda t: (t.start, -t.end)))
+    return tuple(sorted(found, key=lambda t: (t.start, -t.end)))
 
 
 def _read(found: re.Match[str]) -> Iterator[dt.time]:

@@ -154,10 +154,9 @@ def alone(text: str, start: int, end: int) -> bool:
 
 def exact(value: str, text: str) -> bool:
     """Like `literal`, but for codes: not as a part of a longer code («A12» in «A12-9»)."""
-    for start, end in runs(value, text):
-        if alone(text, start, end):
-            return True
-    return not words(value) and bool(value.strip()) and value in text
+    if not words(value):
+        return bool(value.strip()) and value in text
+    return any(alone(text, start, end) for start, end in runs(value, text))
 
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
