@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.grounding import fixed, founded, leaves, named, same, says
 from toolloom.pipeline.checks.schema import UncheckableSchema, violations
@@ -152,20 +151,16 @@ def fitting_observations(dialogue: Dialogue) -> Iterator[Fault]:
                 detail = "a search returned what is no documentation of the pool"
                 yield Fault(Reason.OBSERVATION_OFF_SCHEMA, call.back, detail)
             continue
-        if call.api is None or call.api.returns is None or call.failed or _cut(dialogue, call):
+        # Of a response far over the token limit only the beginning of its text is left.
+        compressed = execution is not None and execution.whole_tokens is not None
+        cut = compressed and isinstance(call.response, str)
+        if call.api is None or call.api.returns is None or call.failed or cut:
             continue
         try:
             for fault in violations(call.api.returns, call.response):
                 yield Fault(Reason.OBSERVATION_OFF_SCHEMA, call.back, f"{call.name}: {fault}")
         except UncheckableSchema as error:
             yield Fault(Reason.ILLEGAL_SCHEMA, None, f"returns of {call.api.id}: {error}")
-
-
-def _cut(dialogue: Dialogue, call: CallMade) -> bool:
-    """Of a response far over the token limit only the beginning of its text is left."""
-    execution = dialogue.messages[call.back].execution if call.back is not None else None
-    compressed = execution is not None and execution.whole_tokens is not None
-    return compressed and isinstance(call.response, str)
 
 
 def planned_faults(dialogue: Dialogue) -> Iterator[Fault]:
@@ -209,17 +204,16 @@ def says_no(text: str) -> bool:
 # The intent
 
 
-@dataclass(frozen=True)
-class Pairing:
+class Pairing(NamedTuple):
     """Calls by the index of the intention they serve, calls that serve none, what is undue.
 
     `blocked` are intentions that a lasting fault makes impossible: the faulty one and all that
     need its result.
     """
 
-    calls: dict[int, CallMade] = field(default_factory=dict)
-    spare: tuple[CallMade, ...] = ()
-    blocked: frozenset[int] = frozenset()
+    calls: dict[int, CallMade]
+    spare: list[CallMade]
+    blocked: set[int]
 
 
 def differences(intention: Intention, call: CallMade) -> Iterator[str]:
@@ -227,9 +221,10 @@ def differences(intention: Intention, call: CallMade) -> Iterator[str]:
     known = call.api.properties if call.api else {}
     for name, value in intention.arguments.items():
         if name in call.arguments:
-            if not _same(call.arguments[name], value):
-                given = shown(call.arguments[name])
-                yield f"{name}={given}, where the user means {shown(value)}"
+            given = call.arguments[name]
+            texts = isinstance(given, str) and isinstance(value, str)
+            if not (texts and forms(given) & forms(value)) and not same(given, value):
+                yield f"{name}={shown(given)}, where the user means {shown(value)}"
         elif not fixed(value, known.get(name)):
             yield f"`{name}` is left out, where the user means {shown(value)}"
     for name, value in call.arguments.items():
@@ -238,34 +233,22 @@ def differences(intention: Intention, call: CallMade) -> Iterator[str]:
             yield f"{name}={shown(value)}, which the user did not ask for"
 
 
-def _same(given: Any, meant: Any) -> bool:
-    if isinstance(given, str) and isinstance(meant, str) and forms(given) & forms(meant):
-        return True
-    return same(given, meant)
-
-
 def fits(intention: Intention, call: CallMade) -> bool:
     """The call is the intended one, argument by argument."""
     right = call.api is not None and call.api.id == intention.api
     return right and not any(differences(intention, call))
 
 
-def blocked(query: Query) -> frozenset[int]:
-    """Indices of intentions that cannot be served: a lasting fault, and what depends on it."""
-    if not query.fault or query.fault.transient:
-        return frozenset()
-    found = {query.fault.call}
-    for index, intention in enumerate(query.due):
-        if any(r.call in found for r in intention.references.values()):
-            found.add(index)
-    return frozenset(found)
-
-
 @once
 def pair(dialogue: Dialogue) -> Pairing:
     """Match successful calls with the intent: exact ones first, then by turn and by API."""
     query = dialogue.query
-    undue = blocked(query)
+    undue = set[int]()
+    if query.fault and not query.fault.transient:
+        undue.add(query.fault.call)
+        for index, wanted in enumerate(query.due):
+            if any(r.call in undue for r in wanted.references.values()):
+                undue.add(index)
     spare = [c for c in made(dialogue) if not c.is_search and not c.failed]
     open_ = [i for i in range(len(query.due)) if i not in undue]
     pairs: dict[int, CallMade] = {}
@@ -280,7 +263,7 @@ def pair(dialogue: Dialogue) -> Pairing:
                     pairs[index] = call
                     spare.remove(call)
                     break
-    return Pairing(pairs, tuple(spare), undue)
+    return Pairing(pairs, spare, undue)
 
 
 def mentioned_values(dialogue: Dialogue) -> Iterator[Fault]:

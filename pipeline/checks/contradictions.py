@@ -14,18 +14,23 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations, islice, pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from toolloom.pipeline.checks.grounding import ADDRESS, CODE, close, fixed, leaves, said
-from toolloom.pipeline.checks.schema import as_dict, parts_of
-from toolloom.pipeline.checks.text.dates import dated, dates, only_date
+from toolloom.pipeline.checks.schema import as_dict, is_number, parts_of
+from toolloom.pipeline.checks.text.dates import dated, dates, numbers_outside, only_date
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities
 from toolloom.pipeline.checks.text.times import only_time, spans_of_time, timed, times
-from toolloom.pipeline.checks.text.words import STOP, exact, fold, plain, spaced, stem, words
-from toolloom.pipeline.checks.transcript import CallMade, Fault, made, observed_before, shown
+from toolloom.pipeline.checks.text.words import STOP, exact, fold, plain, spaced, stem, stems, words
+from toolloom.pipeline.checks.transcript import (
+    CallMade,
+    Fault,
+    made,
+    observed_before,
+    said_before,
+    shown,
+)
 from toolloom.schemas import Dialogue, JsonObject, Reason
 
 NO_DATE = dt.datetime(2000, 1, 1)  # stands for a present that is not told
@@ -33,61 +38,36 @@ _COMPACT = re.compile(r"\b(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])\b")
 _MOST = 200  # numbers of a text that are compared with each other
 
 
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-@dataclass(frozen=True)
 class Heard:
     """What may stand in the arguments of a call: said, told or observed before it."""
 
-    user: str
-    last: str  # the user's last message
-    text: str
-    numbers: frozenset[float]
-    quantities: tuple[Quantity, ...]
-    apart: tuple[Quantity, ...]
-    codes: str
-    results: dict[str, list[str | float]]  # what was observed, by the name of its field
-    now: dt.date | None
+    def __init__(self, dialogue: Dialogue, place: int) -> None:
+        said, observed = said_before(dialogue, place), observed_before(dialogue, place)
+        self.user, self.last = "\n".join(said), said[-1] if said else ""
+        others = [m for m in dialogue.messages[:place] if m.role in {"system", "assistant"}]
+        seen = list(leaves(observed))
+        strings = [v for v in seen if isinstance(v, str)]
+        self.text = "\n".join((self.user, *(m.content or "" for m in others), *strings))
+        numbers = [v for v in seen if is_number(v)]
+        self.codes = fold("\n".join((self.text, *map(str, numbers))))
+        # «an hour and a half» is 90 minutes, and 5,400 seconds.
+        lengths = [s / unit for s in spans_of_time(self.text) for unit in (1, 60, 3600)]
+        self.numbers = {*figures(self.text), *implied(self.text), *numbers, *lengths}
+        self.quantities = told(self.user, quantities(self.user))[:_MOST]
+        self.apart = apart(self.user)
+        self.results: dict[str, list[str | float]] = {}  # what was observed, by its field's name
+        for part in parts_of(observed):
+            for name, value in part.items() if isinstance(part, dict) else ():
+                if isinstance(value, str) or is_number(value):
+                    self.results.setdefault(name, []).append(value)
+        self.now = None if dialogue.query.now == NO_DATE else dialogue.query.now.date()
 
 
-def heard_before(dialogue: Dialogue, place: int) -> Heard:
-    before = dialogue.messages[:place]
-    user = "\n".join(m.content or "" for m in before if m.role == "user")
-    observed = observed_before(dialogue, place)
-    seen = list(leaves(observed))
-    words_before = [m.content or "" for m in before if m.role in {"system", "assistant"}]
-    text = "\n".join((user, *words_before, *(v for v in seen if isinstance(v, str))))
-    numbers = [v for v in seen if is_number(v)]
-    # «an hour and a half» is 90 minutes, and 5,400 seconds.
-    lengths = [seconds / unit for seconds in spans_of_time(text) for unit in (1, 60, 3600)]
-    results: dict[str, list[str | float]] = {}
-    for part in parts_of(observed):
-        for name, value in part.items() if isinstance(part, dict) else ():
-            if isinstance(value, str) or is_number(value):
-                results.setdefault(name, []).append(value)
-    return Heard(
-        user=user,
-        last=next((m.content or "" for m in reversed(before) if m.role == "user"), ""),
-        text=text,
-        numbers=frozenset((*figures(text), *implied(text), *numbers, *lengths)),
-        quantities=told(user)[:_MOST],
-        apart=tuple(islice(apart(user), _MOST)),
-        codes="\n".join((text, *map(str, numbers))),
-        results=results,
-        now=None if dialogue.query.now == NO_DATE else dialogue.query.now.date(),
-    )
-
-
-def apart(text: str) -> Iterator[Quantity]:
-    """The numbers of a text that are no part of a calendar date or a clock time."""
-    taken = [(d.start, d.end) for d in dated(text, NO_DATE.date()) if d.absolute]
-    taken += [(t.start, t.end) for t in timed(text) if t.sure]
-    taken += [m.span() for m in _COMPACT.finditer(text)]
-    for quantity in told(text):
-        if not any(a <= quantity.start < b for a, b in taken):
-            yield quantity
+def apart(text: str) -> list[Quantity]:
+    """The first numbers of a text that are no part of a calendar date or a clock time."""
+    compact = [m.span() for m in _COMPACT.finditer(text)]
+    found = told(text, numbers_outside(text, NO_DATE.date()))
+    return [q for q in found if not any(a <= q.start < b for a, b in compact)][:_MOST]
 
 
 class Used:
@@ -95,30 +75,25 @@ class Used:
 
     def __init__(self, calls: list[CallMade]) -> None:
         self.calls = calls
-        self._unused: dict[str, list[Quantity]] = {}
         found = [leaf for call in calls for leaf in leaves(call.arguments)]
         self.strings = [v for v in found if isinstance(v, str)]
         self.text = "\n".join((*self.strings, *(str(v) for v in found)))
         numbers = [v for v in found if is_number(v)]
         self.numbers = frozenset((*numbers, *figures(self.text), *implied(self.text)))
 
-    @cached_property
-    def pairs(self) -> list[tuple[float, float]]:
-        """Two numbers of one call: «a family of four» may be two adults and two children."""
-        rows = [[v for v in leaves(c.arguments) if is_number(v)][:20] for c in self.calls]
-        return [pair for row in rows for pair in combinations(row, 2)]
+        # Two numbers of one call: «a family of four» may be two adults and two children.
+        rows = [[v for v in leaves(c.arguments) if is_number(v)][:20] for c in calls]
+        self.pairs = [pair for row in rows for pair in combinations(row, 2)]
 
     def unused_numbers(self, text: str) -> list[Quantity]:
         """Numbers of a text that no argument is, nor is made of by another unit."""
-        if text not in self._unused:
-            self._unused[text] = [
-                q
-                for q in islice(apart(text), _MOST)
-                if q.stated
-                and not any(converted(u, q) for u in self.numbers)
-                and not any(close(q.value, a + b) for a, b in self.pairs)
-            ]
-        return self._unused[text]
+        return [
+            q
+            for q in apart(text)
+            if q.stated
+            and not any(converted(u, q) for u in self.numbers)
+            and not any(close(q.value, a + b) for a, b in self.pairs)
+        ]
 
     def elsewhere(self, number: Quantity, name: str, call: CallMade) -> bool:
         """Does another argument of the call use a number, or the same optional one of another?"""
@@ -150,7 +125,7 @@ _NAME = re.compile(r"(?:Dr\. |Mrs?\. |Ms\. )?[A-Z][a-z]+ [A-Z][a-z]+")
 _DEFAULT = re.compile(
     r"\bdefaults?(?: value)?(?:\s(?:is|to|as|of|will be)|\s?[:=])*\s?['\"`]?(-?[\w.+/%-]+)", re.I
 )
-_COMMON = frozenset(map(stem, ["number", "value", "x", "y", "a", "b", "c", "list", "data", "id"]))
+_COMMON = stems("number value x y a b c list data id")
 
 
 def kept_values(dialogue: Dialogue) -> Iterator[Fault]:
@@ -158,7 +133,7 @@ def kept_values(dialogue: Dialogue) -> Iterator[Fault]:
     calls = [c for c in made(dialogue) if c.api is not None and not c.is_search]
     used = Used(calls)
     for call in calls:
-        heard = heard_before(dialogue, call.place)
+        heard = Heard(dialogue, call.place)
         assert call.api
         for name, value in call.arguments.items():
             schema = call.api.properties.get(name)
@@ -212,7 +187,7 @@ def _replaces(
     if other := _altered(leaf, heard):
         return f"nobody said this; {shown(other)} was said"
     if kind := _kind(leaf):
-        if fold(leaf) in fold(heard.codes):
+        if fold(leaf) in heard.codes:
             return None
         if (given := used.unused_result(name, heard)) is not None:
             return f"nobody said this {kind}; {shown(given)}, which was observed, is not used"
@@ -287,7 +262,8 @@ def _altered_list(value: Any, heard: Heard) -> list[float] | None:
     """What the text lists, where a list of numbers repeats it but for one that nobody said."""
     if not isinstance(value, list) or not 3 <= len(value) <= 200 or not all(map(is_number, value)):
         return None
-    row, size = sequences(heard.user), len(value)
+    flat, size = unicodedata.normalize("NFKC", heard.user), len(value)
+    row = [float(f.group()) for f in _FIGURE.finditer(flat) if len(f.group()) <= _LONGEST]
     off = [v for v in value if v and v not in row and not _is_said(v, heard)]
     if not off and size < 5:
         return None
@@ -455,20 +431,14 @@ def figures(text: str) -> Iterator[float]:
         yield from quantity.readings()
 
 
-def told(text: str) -> tuple[Quantity, ...]:
-    """The numbers of a text, `(3,4)` as two of them: audits read English."""
+def told(text: str, numbers: Iterable[Quantity]) -> list[Quantity]:
+    """These numbers of a text, `(3,4)` as two of them: audits read English."""
     found = list[Quantity]()
-    for quantity in quantities(text):
+    for quantity in numbers:
         pair = re.fullmatch(r"(\d+),(\d{1,2})", text[quantity.start : quantity.end].strip())
         values = pair.groups() if pair else ()
         found += [quantity._replace(value=int(v), decimals=0) for v in values] or [quantity]
-    return tuple(found)
-
-
-def sequences(text: str) -> list[float]:
-    """The figures of a text one after the other, to find a list of them in it."""
-    flat = unicodedata.normalize("NFKC", text)
-    return [float(f.group()) for f in _FIGURE.finditer(flat) if len(f.group()) <= _LONGEST]
+    return found
 
 
 def computed(values: list[Any], text: str) -> bool:
@@ -496,8 +466,8 @@ def implied(text: str) -> Iterator[float]:
         for quantity in quantities(text[bound.end() : bound.end() + 20])[:1]:
             yield from (quantity.value - 1, quantity.value + 1)
     for feet, inches in _FEET.findall(text):
-        for whole in (int(feet[:4]) * 12 + int(inches[:4]),):
-            yield from (whole, round(whole * 2.54), whole * 2.54, round(whole * 0.0254, 2))
+        whole = int(feet[:4]) * 12 + int(inches[:4])
+        yield from (whole, round(whole * 2.54), whole * 2.54, round(whole * 0.0254, 2))
 
 
 def converted(value: float, told: Quantity) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from toolloom.pipeline.checks.grounding import about, mentions
 from toolloom.pipeline.checks.replies import Evidence, number_held
 from toolloom.pipeline.checks.text.numbers import quantities
-from toolloom.pipeline.checks.text.words import fold, sentences, stem, words
+from toolloom.pipeline.checks.text.words import fold, sentences, stem, stems, words
 from toolloom.schemas import JsonObject
 
 _DENIED = re.compile(
@@ -27,13 +27,8 @@ _UNPAID = re.compile(
 )
 _FREE = re.compile(r"\bfree\b(?! to\b)")
 _NONE_LEFT = re.compile(r"\b(?:none|nothing|not any|no more) (?:left|remain\w*)|\bsold out\b")
-_PAID = frozenset(
-    map(
-        stem,
-        ("fee", "charge", "cost", "price", "fine", "amount", "total", "deposit", "due", "owed"),
-    )
-)
-_MINOR = frozenset(map(stem, ("pence", "cents", "minor")))
+_PAID = stems("fee charge cost price fine amount total deposit due owed")
+_MINOR = stems("pence cents minor")
 _MONTHS, _YEARS = stem("months"), {"year", "years"}
 _PARTS: dict[float, str] = {50: "half", 100: "(?:fully|all)"}  # percents
 _NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+){1,4}")
@@ -47,12 +42,10 @@ def tells(text: str, value: Any, schema: JsonObject, now: dt.datetime) -> bool:
         return any(_claims(part, schema, value) for part in sentences(text))
     if value in (None, "", []):
         return any(_claims(part, schema, False, len(part)) for part in sentences(text))
-    if value == 0:
-        return mentions(text, value, schema, now) or any(
-            _nothing(part, schema) for part in sentences(text)
-        )
     if mentions(text, value, schema, now):
         return True
+    if value == 0:
+        return any(_nothing(part, schema) for part in sentences(text))
     if isinstance(value, int | float):
         return _number(text, value, schema, now)
     if isinstance(value, str) and _NAME.fullmatch(value):
@@ -75,7 +68,7 @@ def _claims(text: str, schema: JsonObject, value: bool, reach: int = _NEAR) -> b
 
 def _nothing(text: str, schema: JsonObject) -> bool:
     title, others = about(schema)
-    folded, named = fold(text), title & {stem(word.folded) for word in words(text)}
+    folded, named = fold(text), title & stems(text)
     if _NONE_LEFT.search(folded) or (_NONE.search(folded) and _claims(text, schema, False)):
         return True
     paid = (title | others) & _PAID

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rapidfuzz import fuzz
 
@@ -16,7 +16,7 @@ from toolloom.pipeline.checks.schema import oddity, schema_oddity
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
 from toolloom.pipeline.checks.text.words import fold, plain, sentences, words
 from toolloom.pipeline.checks.transcript import Fault, observations, replies, said_before, shown
-from toolloom.schemas import Api, Dialogue, Message, Reason
+from toolloom.schemas import Dialogue, Message, Reason
 
 _LONGEST = 8_000  # letters of a user's or assistant's message
 _CALL_LIKE = re.compile(  # as the others, it looks first at what it may begin with: that is quick
@@ -41,8 +41,6 @@ def plain_values(dialogue: Dialogue) -> Iterator[Fault]:
     """Every value and schema is plain JSON of bearable size: the other checks rely on it."""
     query = dialogue.query
     apis = (*query.pool, *([query.outside] if query.outside else []))
-    if _all_plain(dialogue, apis):
-        return
     for api in apis:
         for schema in (api.parameters, api.returns):
             if fault := schema_oddity(schema):
@@ -65,23 +63,6 @@ def plain_values(dialogue: Dialogue) -> Iterator[Fault]:
             fault = f"no observation envelope: {shown(message.content)}"
         if fault:
             yield _malformed(place, f"{message.role} message: {fault}")
-
-
-def _all_plain(dialogue: Dialogue, apis: Sequence[Api]) -> bool:
-    """All values looked at at once, as nearly every dialogue has nothing odd in it: this halves the
-    time of the check."""
-    seen = observations(dialogue).values()
-    values = [
-        [intention.arguments for intention in dialogue.query.intent],
-        [call.function.arguments for _, call in dialogue.calls()],
-        [message.content for message in dialogue.messages if message.role != "tool"],
-        [[each.response, each.error] for each in seen if each],
-    ]
-    known = {api.id for api in apis}.issuperset(each.api for each in dialogue.query.intent)
-    schemas = (schema for api in apis for schema in (api.parameters, api.returns))
-    return (
-        known and None not in seen and not oddity(values) and not any(map(schema_oddity, schemas))
-    )
 
 
 def bearable_lengths(dialogue: Dialogue) -> Iterator[Fault]:
@@ -112,15 +93,15 @@ def message_order(dialogue: Dialogue) -> Iterator[Fault]:
 
 
 def _misplaced(before: Message, message: Message) -> str | None:
+    empty = not message.tool_calls and not (message.content or "").strip()
     if message.tool_calls and message.role != "assistant":
         return f"a {message.role} message with calls"
-    if message.role == "user" and not (message.content or "").strip():
+    if message.role == "user" and empty:
         return "an empty user message"
     if message.role == "user" and before.role not in {"system", "assistant"}:
         return f"a user message right after a {before.role} message"
     if message.role == "assistant" and before.role in {"system", "assistant"}:
         return f"an assistant message right after a {before.role} message"
-    empty = not message.tool_calls and not (message.content or "").strip()
     return "an empty assistant message" if message.role == "assistant" and empty else None
 
 
@@ -243,9 +224,8 @@ def natural_requests(dialogue: Dialogue) -> Iterator[Fault]:
         swapped = None if answers else _AS_ASSISTANT
         for fault in _faults(text, swapped, "speaks as the assistant"):
             yield Fault(Reason.UNNATURAL_QUERY, place, fault)
-        for name in sorted(
-            n for n in names if n in text and bool(re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text))
-        ):
+        told = [n for n in names if n in text]
+        for name in sorted(n for n in told if re.search(rf"(?<!\w){re.escape(n)}(?!\w)", text)):
             yield Fault(Reason.UNNATURAL_QUERY, place, f"says the technical name {shown(name)}")
 
 
@@ -259,10 +239,8 @@ def helpful_replies(dialogue: Dialogue) -> Iterator[Fault]:
         parts = re.findall(r"[^.!?\n]*\w[^.!?\n]*[.!?]*", text)
         if place == last and parts and all(part.rstrip().endswith("?") for part in parts):
             yield Fault(Reason.UNHELPFUL_ANSWER, place, "the last reply only asks")
-        heard = said_before(dialogue, place)
-        if final and any(
-            (len(request) > 15 and fuzz.ratio(fold(text), fold(request)) > 92) for request in heard
-        ):
+        heard = [request for request in said_before(dialogue, place) if len(request) > 15]
+        if final and any(fuzz.ratio(fold(text), fold(request)) > 92 for request in heard):
             detail = "repeats the request instead of answering it"
             yield Fault(Reason.UNHELPFUL_ANSWER, place, detail)
 

@@ -12,8 +12,8 @@ from urllib.parse import unquote_plus
 
 from rapidfuzz import fuzz
 
-from toolloom.pipeline.checks.schema import as_dict, oddity, parts_of, seen_oddity
-from toolloom.pipeline.checks.text.dates import dates, numbers_outside, only_date
+from toolloom.pipeline.checks.schema import as_dict, is_number, oddity, parts_of
+from toolloom.pipeline.checks.text.dates import dates, day_of, numbers_outside, only_date
 from toolloom.pipeline.checks.text.numbers import quantities, sums
 from toolloom.pipeline.checks.text.times import moments, only_time, seconds_in, spans_of_time, times
 from toolloom.pipeline.checks.text.words import (
@@ -30,6 +30,7 @@ from toolloom.pipeline.checks.text.words import (
     sentences,
     spaced,
     stem,
+    stems,
     unit_forms,
     words,
 )
@@ -49,13 +50,12 @@ _NO = frozenset(
     avoid off disable disabled nor neither hate cannot can't won't n't decline remove
     """.split()  # noqa: SIM905 - a table of words
 )
-_GENERIC = frozenset(
-    stem(w)
-    for w in """
+_GENERIC = stems(
+    """
     is has have include including included enable enabled only flag allow allowed with
     whether true false boolean return show use should if set want get optional default
     default need needs required require
-    """.split()  # noqa: SIM905 - a table of words
+    """
 )
 _STOPPED = frozenset(map(stem, STOP)) | _GENERIC
 
@@ -67,7 +67,7 @@ def named(name: str, schema: JsonObject | None) -> JsonObject:
 
 def mentions(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> bool:
     """As `says`, for a value and a schema that need not be plain JSON."""
-    if oddity(value) or seen_oddity(schema):
+    if oddity(value) or oddity(schema):
         return False
     return says(text, value, schema, now)
 
@@ -89,7 +89,7 @@ def says(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> 
     if value is None:
         return True
     if isinstance(value, bool):
-        wanted = _about(schema)[0] - STOP - _GENERIC
+        wanted = stems(" ".join(_texts(schema))) - STOP - _GENERIC
         found = words(text)
         places = [i for i, w in enumerate(found) if stem(w.folded) in wanted]
         denied = [any(w.folded in _NO for w in found[max(0, i - 4) : i]) for i in places]
@@ -106,31 +106,23 @@ def says(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> 
     return told
 
 
-def _about(schema: JsonObject) -> tuple[frozenset[str], frozenset[int]]:
-    """Of the words of a schema's title and description: the stems, and units of time in seconds."""
-    texts = (schema.get("title"), schema.get("description"))
-    return _told_by(*(text if isinstance(text, str) else "" for text in texts))
-
-
-@lru_cache(maxsize=8192)
-def _told_by(title: str, description: str) -> tuple[frozenset[str], frozenset[int]]:
-    found = [w.folded for text in (title, description) for w in words(spaced(text))]
-    return frozenset(map(stem, found)), frozenset(map(seconds_in, found)) - {0}
+def _texts(schema: JsonObject) -> Iterator[str]:
+    """A schema's title and its description."""
+    for text in (schema.get("title"), schema.get("description")):
+        yield spaced(text) if isinstance(text, str) else ""
 
 
 def about(schema: JsonObject) -> tuple[frozenset[str], frozenset[str]]:
     """The stems of the words that carry meaning in a schema's title, and in its description."""
-    texts = [schema.get(name) for name in ("title", "description")]
-    title, others = (_told_by(text if isinstance(text, str) else "", "")[0] for text in texts)
+    title, others = map(stems, _texts(schema))
     return title - _STOPPED or title, others - _STOPPED - title
 
 
 def _number_said(text: str, value: float, schema: JsonObject, today: dt.date) -> bool:
-    about, units = _about(schema)
-    if about & _CALENDAR:
-        said_numbers = tuple([r for q in quantities(text) for r in q.readings()])
-    else:
-        said_numbers = numbers_outside(text, today)
+    described = " ".join(_texts(schema))
+    about, units = stems(described), {seconds_in(w.folded) for w in words(described)} - {0}
+    told = quantities(text) if about & _CALENDAR else numbers_outside(text, today)
+    said_numbers = [reading for quantity in told for reading in quantity.readings()]
     if value in said_numbers:
         return True
     lengths = [s / unit for s in spans_of_time(text) for unit in units] if units else []
@@ -181,7 +173,9 @@ def _told(text: str, value: str, now: dt.datetime) -> bool | None:
         return any(close(total, s) for s in spans_of_time(text))
     if re.fullmatch(r"[$€£]?\d{1,4}(?:[.,]\d+)?\s?%?", value) and not value.startswith("0"):
         wanted = {r for q in quantities(value) for r in q.readings()}
-        return any(close(a, b) for a in wanted for b in numbers_outside(text, today))
+        return any(
+            close(a, b) for q in numbers_outside(text, today) for b in q.readings() for a in wanted
+        )
     return said(value, text) or None
 
 
@@ -203,12 +197,9 @@ def _stamp_said(text: str, stamp: re.Match[str], now: dt.datetime) -> bool:
 
 
 def _month_said(text: str, value: str) -> bool:
-    try:
-        month = dt.date.fromisoformat(f"{value}-01")
-    except ValueError:
-        return False
     return any(
         re.search(rf"\b{month:{style}}\b\.?,?\s(?:of\s)?{month.year}", text, re.IGNORECASE)
+        for month in day_of(int(value[:4]), int(value[5:]), 1)
         for style in ("%B", "%b")
     )
 
@@ -322,8 +313,7 @@ def _told_in(leaf: Any, value: Any) -> bool:
     if isinstance(value, str) and value.strip():
         shorter = len(content(value)) < len(content(leaf))
         return exact(value, leaf) if is_code(value) else shorter and said(value, leaf)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and any(close(value, r) for q in quantities(leaf) for r in q.readings())
+    return is_number(value) and any(close(value, r) for q in quantities(leaf) for r in q.readings())
 
 
 # Strings: word for word, inflected, abbreviated or paraphrased
@@ -379,20 +369,15 @@ def _gathered(value: str, sentence: str) -> bool:
     """All content words of the value within a few words of each other, in any order."""
     needed = [w for w in words(value) if w.folded not in STOP]
     found = words(plain(sentence))
-    places = []
-    for word in needed:
-        if not (at := _places(word, found, sentence)):
-            return False
-        places.append(at)
-    if not needed:
+    places = [_places(word, found, sentence) for word in needed]
+    if not needed or not all(places):
         return False
     if len(needed) == 1:
         return len(needed[0].folded) > 1
     reach = len(needed) + 5
     near = [p for p in places[0] if all(any(abs(p - q) <= reach for q in qs) for qs in places)]
-    if all(w.capital for w in words(value) if w.folded not in STOP) and all(
-        any(found[p].capital for p in ps) for ps in places
-    ):
+    capital = all(w.capital for w in needed)
+    if capital and all(any(found[p].capital for p in ps) for ps in places):
         return any(_together(p, places, found) for p in near)
     return bool(near)
 
@@ -438,8 +423,7 @@ def _covered(value: str, text: str) -> bool:
     wanted = content(value)
     if len(wanted) < _LONG:
         return False
-    there = {stem(w.folded) for w in words(text)}
     numbers = {r for q in quantities(text) for r in q.readings()}
     if any(q.stated and not set(q.readings()) & numbers for q in quantities(value)):
         return False
-    return sum(w in there for w in wanted) >= _COVERAGE * len(wanted)
+    return sum(w in stems(text) for w in wanted) >= _COVERAGE * len(wanted)

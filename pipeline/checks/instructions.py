@@ -404,8 +404,6 @@ def poorly_rated(ratings: Sequence[Rating]) -> Iterator[Finding]:
     for metric in Metric:
         given = [getattr(rating, metric) for rating in ratings]
         if given and median_low(given) <= POOR:
-            worst = ratings[given.index(min(given))]
-            marks = ", ".join(map(str, given))
-            why = worst.explanation or "The vote gives no explanation."
-            detail = f"{metric}: {marks}. {why}"
+            why = ratings[given.index(min(given))].explanation or "The vote gives no explanation."
+            detail = f"{metric}: {', '.join(map(str, given))}. {why}"
             yield Finding(check="rating", reason=Reason.POORLY_RATED, detail=detail)

@@ -26,7 +26,7 @@ from toolloom.pipeline.checks.grounding import (
     same,
     says,
 )
-from toolloom.pipeline.checks.schema import parts_of
+from toolloom.pipeline.checks.schema import is_number, parts_of
 from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, dated, dates
 from toolloom.pipeline.checks.text.numbers import Quantity, quantities, sums
 from toolloom.pipeline.checks.text.times import seconds_in, spans_of_time, timed, times
@@ -34,14 +34,13 @@ from toolloom.pipeline.checks.text.words import (
     STOP,
     clauses,
     content,
-    exact,
     forms,
-    has_stem,
     literal,
     plain,
     sentences,
     spaced,
     stem,
+    stems,
     words,
 )
 from toolloom.pipeline.checks.transcript import (
@@ -59,6 +58,12 @@ _AFFIRMS = re.compile(
     r"\b(?:done|all set|success\w*|confirm\w*|completed?|ready|sure|yes|ok|okay)\b"
     r"|(?:\b(?:has|have|had|was|were|is|are|been|i|we|it)|'ve|'s) (?:\w+ ){0,2}"
     r"(?:\w{2,}ed|set|sent|put|made|on|off|in)\b",
+    re.IGNORECASE,
+)
+_GAVE_UP = re.compile(
+    r"\b(?:i|we)(?:'m| am| was| were|'re| are)? (?:sorry|afraid|unable|not able|could not|couldn't"
+    r"|cannot|can't|failed|wasn't able|was not able|weren't able)\b|\bfailed to\b"
+    r"|\bsomething went wrong\b",
     re.IGNORECASE,
 )
 _SUMMARY = 0.4  # share of a long text's words that a summary of it must hold
@@ -88,22 +93,20 @@ def told_results(dialogue: Dialogue) -> Iterator[Fault]:
     due, paired = dialogue.query.due, pair(dialogue)
     feeding = {(r.call, i.turn) for i in due for r in i.references.values()}
     silent = {c.back for index, c in paired.calls.items() if (index, due[index].turn) in feeding}
-    for call in made(dialogue):
-        if call.is_search or call.failed or call.api is None or call.back in silent:
-            continue
-        place, reply = _reply_after(dialogue, call)
-        if reply and (fault := _untold(dialogue, call, reply, place)):
+    for call, place, reply in _replied(dialogue):
+        if call.back not in silent and (fault := _untold(dialogue, call, reply, place)):
             yield Fault(Reason.UNGROUNDED_ANSWER, place, fault)
 
 
-def _reply_after(dialogue: Dialogue, call: CallMade) -> tuple[int, str]:
-    """The replies of the call's turn that come after its observation, as one text."""
-    turn = [
-        (place, text)
-        for place, text, _ in replies(dialogue)
-        if call.back is not None and place > call.back and asked(dialogue, place) == call.turn
-    ]
-    return (turn[-1][0], "\n".join(text for _, text in turn)) if turn else (0, "")
+def _replied(dialogue: Dialogue) -> Iterator[tuple[CallMade, int, str]]:
+    """Calls that worked, with the replies of the same turn that come after them as one text."""
+    for call in made(dialogue):
+        if call.is_search or call.failed or call.api is None or call.back is None:
+            continue
+        after = [(place, text) for place, text, _ in replies(dialogue) if place > call.back]
+        turn = [(place, text) for place, text in after if asked(dialogue, place) == call.turn]
+        if turn:
+            yield call, turn[-1][0], "\n".join(text for _, text in turn)
 
 
 def _untold(dialogue: Dialogue, call: CallMade, reply: str, place: int) -> str | None:
@@ -115,13 +118,24 @@ def _untold(dialogue: Dialogue, call: CallMade, reply: str, place: int) -> str |
     facts = [v for v in _told_apart(call.response) if _is_news(v, call, heard, dialogue)]
     if not english:
         facts = [v for v in facts if isinstance(v, int | float)]
-    if not all(isinstance(v, str) and is_code(v) for v in facts):
-        if any(_tells(reply, v, dialogue) for v in facts) or _counts(reply, call.response):
-            return None
-        if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
+    only_codes = all(isinstance(v, str) and is_code(v) for v in facts)
+    if only_codes and not english:
+        return None
+    if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
+        return None
+    if not only_codes:
+        parts = call.response.values() if isinstance(call.response, dict) else [call.response]
+        sizes = {len(part) for part in parts if isinstance(part, list) and part}
+        counted = any(quantity.value in sizes for quantity in quantities(reply))
+        if counted or any(_tells(reply, v, dialogue) for v in facts):
             return None
         return f"tells nothing of what {call.name} found: {shown(call.response)}"
-    return _status_untold(call, reply) if english else None
+    # Nothing but a status or ids, which may go untold.
+    if negative(call.response):
+        return None if says_no(reply) else f"{call.name} reports failure; not said"
+    if _GAVE_UP.search(plain(reply)):
+        return f"says it did not work, but {call.name} did: {shown(call.response)}"
+    return None if _AFFIRMS.search(reply) else f"does not say that {call.name} worked"
 
 
 def _told_apart(response: Any) -> Iterator[Any]:
@@ -134,17 +148,6 @@ def _told_apart(response: Any) -> Iterator[Any]:
                     yield line.split(": ", 1)[1]
         else:
             yield leaf
-
-
-def _status_untold(call: CallMade, reply: str) -> str | None:
-    """The same for a response that holds nothing but a status or ids, which may go untold."""
-    if any(claimed(reply, s, frozenset()) == {s.holds} for s in stated(call.response)):
-        return None
-    if negative(call.response):
-        return None if says_no(reply) else f"{call.name} reports failure; not said"
-    if gives_up(reply):
-        return f"says it did not work, but {call.name} did: {shown(call.response)}"
-    return None if _AFFIRMS.search(reply) else f"does not say that {call.name} worked"
 
 
 def _holds_empty_list(response: Any) -> bool:
@@ -167,43 +170,26 @@ def _is_news(leaf: Any, call: CallMade, heard: str, dialogue: Dialogue) -> bool:
 
 def _tells(reply: str, leaf: Any, dialogue: Dialogue) -> bool:
     if isinstance(leaf, str) and len(wanted := content(leaf)) >= _PROSE:
-        there = {stem(w.folded) for w in words(reply)}
-        return sum(w in there for w in wanted) >= _SUMMARY * len(wanted)
+        return sum(w in stems(reply) for w in wanted) >= _SUMMARY * len(wanted)
     if isinstance(leaf, str):
         return says(reply, leaf, None, dialogue.query.now)
     lone = Evidence((), (leaf,), (), dialogue.query.now)
     return any(number_held(q, reply, lone) for q in quantities(reply))
 
 
-def _counts(reply: str, response: Any) -> bool:
-    """Does the reply say how many there are?"""
-    parts = response.values() if isinstance(response, dict) else [response]
-    sizes = {len(part) for part in parts if isinstance(part, list) and part}
-    return any(q.value in sizes for q in quantities(reply))
-
-
 def consistent_replies(dialogue: Dialogue) -> Iterator[Fault]:
     """No reply says the opposite of an observed status or tells another choice of an enum."""
-    for call in made(dialogue):
-        if call.is_search or call.failed or call.api is None:
-            continue
-        place, reply = _reply_after(dialogue, call)
-        if not reply:
-            continue
+    for call, place, reply in _replied(dialogue):
         others = [c.response for c in made(dialogue) if c.turn == call.turn and not c.is_search]
-        heard = "\n".join(said_before(dialogue, place))
         told = [v for r in others for v in leaves(r) if isinstance(v, str)]
-        for field, value, choice in other_choices(
-            call.response, call.api.returns, reply, "\n".join([heard, *told])
-        ):
+        returns = call.api.returns if call.api else None
+        known = "\n".join([*said_before(dialogue, place), *told])
+        for field, value, choice in other_choices(call.response, returns, reply, known):
             detail = f"says {choice!r}, but {field} of {call.name} is {value!r}"
             yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
-        facts = list(stated(call.response))
-        said = "\n".join([heard, *told]) if facts else ""
-        known = frozenset(stem(w.folded) for w in words(said))
-        for fact in facts:
+        for fact in stated(call.response):
             alike = {s.holds for r in others for s in stated(r) if s.yes & fact.yes}
-            if alike == {fact.holds} and claimed(reply, fact, known) == {not fact.holds}:
+            if alike == {fact.holds} and claimed(reply, fact, stems(known)) == {not fact.holds}:
                 detail = f"says the opposite of {fact.field} of {call.name} ({shown(fact.holds)})"
                 yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
 
@@ -212,8 +198,9 @@ def admitted_limits(dialogue: Dialogue) -> Iterator[Fault]:
     """Where no API fits, the reply says that it cannot serve the request."""
     query = dialogue.query
     last = list(replies(dialogue))[-1:]
-    if query.scenario is Scenario.IRRELEVANCE and query.language == "English" and last:
-        place, text, _ = last[0]
+    if query.scenario is not Scenario.IRRELEVANCE or query.language != "English":
+        return
+    for place, text, _ in last:
         if not says_no(text):
             detail = "does not say that it cannot serve the request"
             yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
@@ -297,12 +284,10 @@ def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         sized = _SIZED.fullmatch(code) or not re.search(r"[^\W\d]", code)
         # A code inside a day or an address is judged with it.
         if not sized and not any(a <= start < b for a, b in (*days, *addresses)):
-            held = any(exact(code, text) for text in evidence.parts)
-            held = held or said(code, evidence.all_text)
-            yield "code", start, found.end(), held
+            yield "code", start, found.end(), said(code, evidence.all_text)
     for found in QUOTED.finditer(text):
         quoted = next(g for g in found.groups() if g).strip(" .,!?")
-        held = evidence.has_words(quoted) or said(quoted, evidence.all_text)
+        held = literal(quoted, evidence.all_text) or said(quoted, evidence.all_text)
         yield "quotation", found.start(), found.end(), held
 
 
@@ -313,7 +298,7 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         if place.end <= reach:
             continue
         reach, phrase = place.end, text[place.start : place.end]
-        held = evidence.has_day(place.days) or evidence.has_words(phrase)
+        held = bool(place.days & evidence.days) or literal(phrase, evidence.all_text)
         inside = [q for q in quantities(phrase) if q.stated]
         beside = [d for d in marks if 0 < max(d.start - place.end, place.start - d.end) < 7]
         weekday = WEEKDAYS.get(phrase.split()[-1].lower())
@@ -326,8 +311,8 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         elif not held and not place.absolute:
             period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
             told = [number_held(q, phrase, evidence) for q in inside]
-            root = {stem(phrase.lower())}
-            held = all(told) if inside else bool(period) or evidence.has_stem(root)
+            root = stem(phrase.lower())
+            held = all(told) if inside else bool(period) or root in evidence.stems
         yield "date", place.start, place.end, held
     for moment in timed(text):
         held = bool(moment.times & evidence.clocks)
@@ -339,9 +324,9 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
 
 def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     """Told as it is, rounded, scaled, as a percentage, in another unit of time, or worked out."""
-    if evidence.has_number(quantity.readings()) or _worked_out(quantity, text, evidence):
-        return True
     told = evidence.numbers
+    if not told.isdisjoint(quantity.readings()) or _worked_out(quantity, text, evidence):
+        return True
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
     if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
         return True
@@ -418,8 +403,8 @@ def _names(text: str, evidence: Evidence, taken: list[tuple[int, int]]) -> Itera
 def _name_held(folded: str, raw: str, evidence: Evidence) -> bool:
     if folded in STOP or folded in _COMMON or folded in WEEKDAYS:
         return True
-    parts = {stem(folded), stem(folded.removesuffix("s"))}
-    if evidence.has_stem(parts) or any(d.month == MONTHS.get(folded) for d in evidence.days):
+    roots = {stem(folded), stem(folded.removesuffix("s"))}
+    if roots & evidence.stems or any(d.month == MONTHS.get(folded) for d in evidence.days):
         return True
     may_be_short = forms(folded) or (raw.isupper() and len(raw) > 1)
     return bool(may_be_short) and said(raw, evidence.all_text)
@@ -445,7 +430,7 @@ class Evidence:
         found = defaultdict[str, list[float]](list)
         for row in self.rows:
             for name, value in row.items():
-                if isinstance(value, int | float) and not isinstance(value, bool):
+                if is_number(value):
                     found[name].append(value)
         return [column[:MOST] for column in found.values()]
 
@@ -455,13 +440,6 @@ class Evidence:
         plain_numbers = [v for v in self.values if isinstance(v, int | float)]
         years = [d.year for d in self.days]
         return frozenset(plain_numbers).union(years, *map(_numbers_of, self.texts))
-
-    def has_number(self, readings: tuple[float, ...]) -> bool:
-        """Is one of them among `numbers`? What was observed as a number comes first: dates need not
-        be read to know."""
-        seen = any(reading in self.values for reading in readings)
-        seen = seen or any(not _numbers_of(text).isdisjoint(readings) for text in self.texts)
-        return seen or not self.numbers.isdisjoint(readings)
 
     @cached_property
     def seconds(self) -> frozenset[float]:
@@ -476,41 +454,26 @@ class Evidence:
     def clocks(self) -> frozenset[dt.time]:
         return frozenset(t for text in self.texts for t in times(text))
 
-    def has_day(self, days: frozenset[dt.date]) -> bool:
-        """Is one of them among `days`? Not all texts need be read to know."""
-        today = self.now.date()
-        return today in days or any(not days.isdisjoint(dates(t, today)) for t in self.texts)
-
     @cached_property
-    def documented(self) -> tuple[str, ...]:
-        """What the APIs' documentation tells."""
-        told: list[str] = []
+    def parts(self) -> tuple[str, ...]:
+        """All texts and names, and what the APIs' documentation tells."""
+        told = list[str]()
         for api in self.pool:
             told += [api.category, spaced(api.tool), spaced(api.name), api.description]
             told += map(spaced, (*api.properties, *api.fields))
             for schema in (*api.properties.values(), *api.fields.values()):
                 if isinstance(schema, dict) and isinstance(schema.get("description"), str):
                     told.append(schema["description"])
-        return tuple(told)
-
-    @property
-    def parts(self) -> Iterator[str]:
-        """All texts and names, and only then what the documentation tells, which is long."""
-        yield from self.texts
-        yield from self.names
-        yield from self.documented
+        return (*self.texts, *self.names, *told)
 
     @cached_property
     def all_text(self) -> str:
         return "\n".join(self.parts)
 
-    def has_words(self, value: str) -> bool:
-        """As `literal`, of all there is: the words of one text, which may be known, come first."""
-        return any(literal(value, text) for text in self.parts) or literal(value, self.all_text)
-
-    def has_stem(self, stems: set[str]) -> bool:
-        """Is one of these the stem of a word?"""
-        return any(has_stem(text, stems) for text in self.parts)
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of all words."""
+        return frozenset().union(*map(stems, self.parts))
 
 
 @lru_cache(maxsize=4096)
@@ -532,7 +495,7 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     texts += [c.observation.error for c in calls if c.observation and c.observation.error]
     parts = [p for c in calls if not c.is_search for p in parts_of(c.response)]
     texts += [v for v in parts if isinstance(v, str)]
-    numbers = [v for v in parts if isinstance(v, int | float) and not isinstance(v, bool)]
+    numbers = [v for v in parts if is_number(v)]
     sizes = [len(v) for v in parts if isinstance(v, list)]
     names = [spaced(key) for v in parts if isinstance(v, dict) for key in v]
     if query.setting:
@@ -547,19 +510,6 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
 
 
 # Words that affirm or deny what was observed
-
-_GAVE_UP = re.compile(
-    r"\b(?:i|we)(?:'m| am| was| were|'re| are)? (?:sorry|afraid|unable|not able|could not|couldn't"
-    r"|cannot|can't|failed|wasn't able|was not able|weren't able)\b|\bfailed to\b"
-    r"|\bsomething went wrong\b",
-    re.IGNORECASE,
-)
-
-
-def gives_up(text: str) -> bool:
-    """The assistant says that it could not do what was asked."""
-    return bool(_GAVE_UP.search(plain(text)))
-
 
 _PAIRS = """
 success successful successfully succeeded ok okay|failed failure unsuccessful fail failing error
@@ -580,16 +530,8 @@ verified|unverified
 booked reserved scheduled|unbooked
 """
 POLES = tuple(
-    (frozenset(map(stem, yes.split())), frozenset(map(stem, no.split())))
-    for yes, no in (line.split("|") for line in _PAIRS.strip().splitlines())
+    (stems(yes), stems(no)) for yes, no in (row.split("|") for row in _PAIRS.strip().splitlines())
 )
-# The first pair that a stem is in, and its side.
-_SIDES = {
-    name: (place, side)
-    for place, pair in reversed(list(enumerate(POLES)))
-    for side, names in reversed(list(enumerate(pair)))
-    for name in names
-}
 _DENIAL = frozenset(
     """
     no not never without neither nor cannot out isn't aren't wasn't weren't
@@ -609,9 +551,9 @@ class Stated(NamedTuple):
     no: frozenset[str]
 
 
-def stated(response: Any, field: str = "") -> Iterator[Stated]:
+def stated(response: Any) -> Iterator[Stated]:
     """Booleans and status words of a response, with the words that affirm and deny them."""
-    stack = [(field, response)]
+    stack = [("", response)]
     while stack:
         name, value = stack.pop()
         if isinstance(value, dict):
@@ -626,13 +568,13 @@ def stated(response: Any, field: str = "") -> Iterator[Stated]:
 
 def _flag(name: str, value: bool) -> Stated:
     key = [stem(w.folded) for w in words(spaced(name)) if w.folded not in STOP | _GENERIC]
-    yes, no = frozenset(key if len(key) == 1 else ()), frozenset[str]()
+    yes = frozenset(key if len(key) == 1 else ())
     for affirms, denies in POLES:
         if yes & affirms:
-            return Stated(name, value, affirms | yes, denies)
+            return Stated(name, value, affirms, denies)
         if yes & denies:  # a field such as `expired`: its own words say yes
-            return Stated(name, value, denies | yes, affirms)
-    return Stated(name, value, yes, no)
+            return Stated(name, value, denies, affirms)
+    return Stated(name, value, yes, frozenset())
 
 
 @lru_cache(maxsize=8192)
@@ -642,11 +584,11 @@ def _pole(value: str) -> tuple[bool, tuple[frozenset[str], frozenset[str]]] | No
     if not 0 < len(found) <= 2:
         return None
     negated = any(w.folded in _DENIAL for w in found)
-    known = [_SIDES[root] for w in found if (root := stem(w.folded)) in _SIDES]
-    if not known:
-        return None
-    place, side = min(known)
-    return (side == 0) != negated, POLES[place]
+    roots = stems(spaced(value))
+    for yes, no in POLES:
+        if roots & (yes | no):
+            return bool(roots & yes) != negated, (yes, no)
+    return None
 
 
 def is_status(leaf: Any) -> bool:
@@ -656,8 +598,8 @@ def is_status(leaf: Any) -> bool:
 
 def negative(response: Any) -> bool:
     """Does the response itself report that it did not work?"""
-    said_no = [s for s in stated(response) if not s.holds]
-    return bool(said_no) and all(not s.holds for s in stated(response))
+    held = [fact.holds for fact in stated(response)]
+    return bool(held) and not any(held)
 
 
 def claimed(reply: str, fact: Stated, known: frozenset[str]) -> set[bool]:

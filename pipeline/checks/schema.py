@@ -60,24 +60,11 @@ def oddity(value: Any) -> str | None:
     return f"nested deeper than {_DEPTH} levels"
 
 
-def seen_oddity(schema: Any) -> str | None:
-    """The same of what comes again in hundreds of rows: looked at once for each content."""
-    try:
-        return _oddity_of(marshal.dumps(schema, 2))  # 2: by value and exact type
-    except ValueError:  # too deep, or a kind of value that JSON does not have
-        return oddity(schema)
-
-
-@lru_cache(maxsize=1024)
-def _oddity_of(content: bytes) -> str | None:
-    return oddity(marshal.loads(content))
-
-
 def schema_oddity(schema: Any) -> str | None:
     """The same of an API's schema, or that it is none."""
     if schema is None:
         return None
-    if fault := seen_oddity(schema):
+    if fault := oddity(schema):
         return fault
     properties = schema.get("properties", {}) if isinstance(schema, dict) else None
     fits = (
@@ -284,9 +271,13 @@ def as_strings(value: Any) -> list[str]:
     return [v for v in value if isinstance(v, str)] if isinstance(value, list | tuple) else []
 
 
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def bound(schema: JsonObject, key: str, otherwise: float) -> float:
     """A number's keyword, kept to what a float holds exactly."""
     found = schema.get(key)
-    if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < math.inf:
+    if is_number(found) and abs(found) < math.inf:
         return max(-1e15, min(1e15, found))
     return otherwise

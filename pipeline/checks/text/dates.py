@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from toolloom.pipeline.checks.text.numbers import ORDINALS, quantities
-from toolloom.pipeline.checks.text.times import MOMENT, timed
+from toolloom.pipeline.checks.text.numbers import ORDINALS, SMALL, Quantity, quantities
+from toolloom.pipeline.checks.text.times import timed
 from toolloom.pipeline.checks.text.words import plain
 
 _MONTHS = """january jan|february feb|march mar|april apr|may|june jun|july jul|august aug
@@ -48,8 +48,9 @@ _TO = r"\s?(?:to|and|through|thru|until|till|or|-|,|&)\s?(?:the\s)?"
 _YEAR = r"(?:,?\s(?:of\s|in\s)?(?P<year>\d{4})\b)?"
 _COUNT = r"(?P<count>\d{1,4}|an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|fourteen)"
 _UNIT = r"(?P<unit>day|night|week|fortnight|month|year)s?"
-_COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6,
-           "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "fourteen": 14}  # fmt: skip
+_COUNTS = {"a": 1, "an": 1, **SMALL}
+_OFFSETS = {"day after tomorrow": 2, "tomorrow": 1, "day before yesterday": -2, "yesterday": -1,
+            "last night": -1}  # fmt: skip
 
 
 class Dated(NamedTuple):
@@ -131,15 +132,7 @@ def _weekday(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
 
 
 def _named(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
-    name = found.group().lower()
-    fixed = {"day after tomorrow": 2, "day before yesterday": -2, "last night": -1}
-    if name in fixed:
-        offset = fixed[name]
-    elif "tomorrow" in name:
-        offset = 1
-    else:
-        offset = -1 if "yesterday" in name else 0
-    yield from shift(now, "day", offset)
+    yield from shift(now, "day", _OFFSETS.get(found.group().lower(), 0))
 
 
 def _relative(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
@@ -291,8 +284,6 @@ def _is_common(found: re.Match[str], flat: str) -> bool:
 @lru_cache(maxsize=4096)
 def dates(text: str, today: dt.date) -> frozenset[dt.date]:
     """Every day the text may mean, and the end of a stay whose start and length it tells."""
-    if MOMENT.fullmatch(text):
-        return frozenset(day_of(int(text[:4]), int(text[5:7]), int(text[8:10])))
     said = frozenset(day for place in dated(text, today) for day in place.days)
     if not said:
         return said
@@ -319,12 +310,11 @@ def only_date(value: str, today: dt.date) -> frozenset[dt.date]:
 
 
 @lru_cache(maxsize=4096)
-def numbers_outside(text: str, today: dt.date) -> tuple[float, ...]:
-    """Readings of the numbers that are not a part of a calendar date or of a clock time."""
+def numbers_outside(text: str, today: dt.date) -> tuple[Quantity, ...]:
+    """The numbers that are not a part of a calendar date or of a clock time."""
     found = quantities(text)
     if not found:
         return ()
     taken = [(d.start, d.end) for d in dated(text, today) if d.absolute]
     taken += [(t.start, t.end) for t in timed(text) if t.sure]
-    outside = [q for q in found if not (taken and any(a <= q.start < b for a, b in taken))]
-    return tuple([reading for q in outside for reading in q.readings()])
+    return tuple([q for q in found if not any(a <= q.start < b for a, b in taken)])

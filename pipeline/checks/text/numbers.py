@@ -10,38 +10,24 @@ from typing import NamedTuple
 
 from toolloom.pipeline.checks.text.words import Word, plain, words
 
-SMALL = {
-    word: number
-    for number, word in enumerate(
-        """
-    zero one two three four five six seven eight nine ten eleven twelve thirteen
-    fourteen fifteen sixteen seventeen eighteen nineteen
-    """.split()  # noqa: SIM905 - a table of words
-    )
-}
-_TENS = {
-    word: 10 * number
-    for number, word in enumerate(
-        ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], start=2
-    )
-}
+_SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen
+fifteen sixteen seventeen eighteen nineteen"""
+_TENS_NAMES = "twenty thirty forty fifty sixty seventy eighty ninety"
+_ORDINALS = """first second third fourth fifth sixth seventh eighth ninth tenth eleventh
+twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"""
+SMALL = {name: number for number, name in enumerate(_SMALL.split())}
+_TENS = {name: 10 * number for number, name in enumerate(_TENS_NAMES.split(), start=2)}
+ORDINALS = {name: n for n, name in enumerate(_ORDINALS.split(), start=1)} | {"thirtieth": 30}
 _SCALES = {
     "hundred": 100, "thousand": 1000, "k": 1000, "grand": 1000, "million": 10**6, "mio": 10**6,
     "mn": 10**6, "m": 10**6, "billion": 10**9, "bn": 10**9, "b": 10**9, "trillion": 10**12,
     "dozen": 12,
 }  # fmt: skip
 _BARE_SCALES = frozenset({"hundred", "thousand", "million", "billion", "trillion", "dozen"})
-ORDINALS = {
-    word: number
-    for number, word in enumerate(
-        """
-    first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth
-    thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth
-    twentieth
-    """.split(),  # noqa: SIM905 - a table of words
-        start=1,
-    )
-} | {"thirtieth": 30}
+_CARDINALS = frozenset([*SMALL, *_TENS])
+_FRACTIONS = {
+    "three quarters": 0.75, "a quarter": 0.25, "one quarter": 0.25, "a half": 0.5, "one half": 0.5,
+}  # fmt: skip
 # Words that imply a number without stating one; a reply may use them freely.
 _IMPLIED = {
     "single": 1, "once": 1, "alone": 1, "solo": 1, "myself": 1, "double": 2, "twice": 2,
@@ -171,38 +157,28 @@ def _from_words(text: str) -> Iterator[Quantity]:
 def _spelled(found: tuple[Word, ...]) -> tuple[float, int]:
     """The number at the start of these words, and how many of them it takes (0: none)."""
     names = [w.folded for w in found]
-    fraction = _fraction(names)
-    if fraction[1]:
-        return fraction
+    beginning = " ".join(names[:2])
+    if beginning in _FRACTIONS:
+        return _FRACTIONS[beginning], 2
+    if beginning in {"half a", "half an", "half the"}:
+        return (6, 3) if names[2:3] == ["dozen"] else (0.5, 1)
     total, current, used, last = 0, 0, 0, ""
     for place, name in enumerate(names):
         if name in {"a", "an"} and not used and names[1:2] and names[1] in _BARE_SCALES:
             current = 1
-        elif (
-            name in SMALL
-            and last in {"", "tens", "scale"}
-            and (last != "tens" or current % 10 == 0)
+        elif name in SMALL and (
+            last in {"", "scale"} or (last == "tens" and current % 10 == 0 and 0 < SMALL[name] < 10)
         ):
-            if last == "tens" and not 0 < SMALL[name] < 10:
-                break
             current, last = current + SMALL[name], "small"
         elif name in _TENS and last in {"", "scale"}:
             current, last = current + _TENS[name], "tens"
         elif name in ORDINALS and last in {"", "tens", "scale"}:
             return total + current + ORDINALS[name], place + 1
         elif name in _BARE_SCALES and (used or name != "dozen") and current:
-            current, total = (
-                (current * _SCALES[name], total)
-                if name in {"hundred", "dozen"}
-                else (0, total + current * _SCALES[name])
-            )
-            last = "scale"
-        elif (
-            name == "and"
-            and last == "scale"
-            and names[place + 1 : place + 2]
-            and (names[place + 1] in SMALL or names[place + 1] in _TENS)
-        ):
+            current, last = current * _SCALES[name], "scale"
+            if name not in {"hundred", "dozen"}:
+                current, total = 0, total + current
+        elif name == "and" and last == "scale" and _CARDINALS & {*names[place + 1 : place + 2]}:
             continue
         else:
             break
@@ -212,15 +188,3 @@ def _spelled(found: tuple[Word, ...]) -> tuple[float, int]:
     if names[used : used + 3] == ["and", "a", "half"]:
         return total + current + 0.5, used + 3
     return total + current, used
-
-
-def _fraction(names: list[str]) -> tuple[float, int]:
-    if names[:1] == ["half"] and names[1:2] in (["a"], ["an"], ["the"]):
-        return (6, 3) if names[2:3] == ["dozen"] else (0.5, 1)
-    if names[:2] == ["three", "quarters"]:
-        return 0.75, 2
-    if names[:2] in (["a", "quarter"], ["one", "quarter"]):
-        return 0.25, 2
-    if names[:2] in (["a", "half"], ["one", "half"]):
-        return 0.5, 2
-    return 0, 0

@@ -10,18 +10,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from toolloom.pipeline.checks.text.numbers import quantities
+from toolloom.pipeline.checks.text.numbers import SMALL, quantities
 from toolloom.pipeline.checks.text.words import plain
 
-_HOURS = {
-    word: number
-    for number, word in enumerate(
-        """
-    one two three four five six seven eight nine ten eleven twelve
-    """.split(),  # noqa: SIM905 - a table of words
-        start=1,
-    )
-}
+_HOURS = {name: number for name, number in SMALL.items() if 1 <= number <= 12}
 _MINUTES = {
     "half": 30, "quarter": 15, "a quarter": 15, "five": 5, "ten": 10, "twenty": 20,
     "twenty-five": 25, "twenty five": 25, "fifteen": 15, "thirty": 30, "forty-five": 45,
@@ -51,18 +43,9 @@ _PATTERNS = tuple(
         r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?::\d\d)?\s?(?P<half>[ap])\.?m\b(?P<part>)",
     )
 )
-MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?")
-_NAMED = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0), "lunchtime": (12, 0)}
+_NAMED = {"noon": 12, "midday": 12, "midnight": 0, "lunchtime": 12}
 _NAMED_PATTERN = re.compile(rf"\b(?:{'|'.join(_NAMED)})\b", re.IGNORECASE)
 _ANY_HINT = re.compile("|".join([r"\d", *_HOURS, *_NAMED]))
-_SAID = {
-    "<past>": ("past", "after", "to", "before", "til"),
-    "<spoken>": ("teen", "ty", "ten"),
-    "clock": ("clock",),
-    r"|this)\s(?P<part>": ("morning", "noon", "evening", "night"),
-}
-"""One of these is in every text, in small letters, in which a pattern with this part matches."""
-_PARTED = [(one, [part for part in _SAID if part in one.pattern]) for one in _PATTERNS]
 _LOOSE = {_PATTERNS[4], _PATTERNS[-2]}
 _SECONDS = {
     "second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600,
@@ -95,22 +78,19 @@ class Timed(NamedTuple):
 def timed(text: str) -> tuple[Timed, ...]:
     """Every place in the text that says a time of day, in order."""
     flat = plain(text)
-    small = flat.lower()
-    if not _ANY_HINT.search(small):
+    if not _ANY_HINT.search(flat.lower()):
         return ()
-    unsaid = {part for part, names in _SAID.items() if not any(n in small for n in names)}
     found = [
         Timed(m.start(), m.end(), frozenset(times), pattern not in _LOOSE)
-        for pattern, parts in _PARTED
-        if unsaid.isdisjoint(parts)
+        for pattern in _PATTERNS
         for m in pattern.finditer(flat)
         if (times := list(_read(m)))
     ]
-    named = [
-        Timed(m.start(), m.end(), frozenset([dt.time(*_NAMED[m.group().lower()])]), True)
+    found += [
+        Timed(m.start(), m.end(), frozenset([dt.time(_NAMED[m.group().lower()])]), True)
         for m in _NAMED_PATTERN.finditer(flat)
     ]
-    return tuple(sorted([*found, *named], key=lambda t: (t.start, -t.end)))
+    return tuple(sorted(found, key=lambda t: (t.start, -t.end)))
 
 
 def _read(found: re.Match[str]) -> Iterator[dt.time]:
@@ -118,7 +98,7 @@ def _read(found: re.Match[str]) -> Iterator[dt.time]:
     parts = found.groupdict()
     hour = _HOURS.get(parts["hour"].lower()) or int(parts["hour"])
     minute = int(parts.get("minute") or 0) or _MINUTES.get((parts.get("spoken") or "").lower(), 0)
-    if hour > 23:
+    if hour > 23 or minute > 59:
         return
     if parts.get("past"):
         minute = _MINUTES[parts["past"].lower()]
@@ -128,8 +108,6 @@ def _read(found: re.Match[str]) -> Iterator[dt.time]:
     half = half or {"morning": "a", "afternoon": "p", "evening": "p"}.get(
         (parts["part"] or "").lower(), ""
     )
-    if minute > 59:
-        return
     if half and hour <= 12:
         yield dt.time(hour % 12 + (12 if half == "p" else 0), minute)
         return

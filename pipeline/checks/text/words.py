@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
-from functools import lru_cache, partial
+from collections.abc import Iterator
+from functools import lru_cache
 from importlib.resources import files
 from itertools import chain, groupby
 from typing import NamedTuple
@@ -63,14 +63,10 @@ def fold(text: str) -> str:
     return spread.translate({ord(c): None for c in set(spread) if unicodedata.combining(c)})
 
 
-_WORD_OF = partial(tuple.__new__, Word)  # a named tuple's own constructor takes thrice the time
-
-
 @lru_cache(maxsize=512)
 def words(text: str) -> tuple[Word, ...]:
     """The words of a text in order; digits and letters part («10km» is two words)."""
-    found = [(raw := m[0], _folded(raw), *m.span()) for m in _WORD.finditer(text)]
-    return tuple(map(_WORD_OF, found))
+    return tuple([Word(m[0], _folded(m[0]), *m.span()) for m in _WORD.finditer(text)])
 
 
 @lru_cache(maxsize=65536)
@@ -87,17 +83,9 @@ def stem(word: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _by_initial(text: str) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for word in map(_folded, _WORD.findall(text)):
-        found.setdefault(word[:1], set()).add(word)
-    return found
-
-
-def has_stem(text: str, stems: Collection[str]) -> bool:
-    """Whether a word of the text has one of these stems, which begin as their words do."""
-    there = _by_initial(text)
-    return any(stem(word) in stems for each in stems for word in there.get(each[:1], ()))
+def stems(text: str) -> frozenset[str]:
+    """The stems of all words of a text."""
+    return frozenset([stem(_folded(word)) for word in _WORD.findall(text)])
 
 
 @lru_cache(maxsize=8192)
@@ -166,10 +154,9 @@ def alone(text: str, start: int, end: int) -> bool:
 
 def exact(value: str, text: str) -> bool:
     """Like `literal`, but for codes: not as a part of a longer code («A12» in «A12-9»)."""
-    for start, end in runs(value, text):
-        if alone(text, start, end):
-            return True
-    return not words(value) and bool(value.strip()) and value in text
+    if not words(value):
+        return bool(value.strip()) and value in text
+    return any(alone(text, start, end) for start, end in runs(value, text))
 
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -25,7 +25,7 @@ from toolloom.pipeline.checks.schema import parts_of
 from toolloom.pipeline.checks.text.dates import dated
 from toolloom.pipeline.checks.text.numbers import quantities
 from toolloom.pipeline.checks.text.times import seconds_in, timed
-from toolloom.pipeline.checks.text.words import exact, fold, has_stem, sentences, stem
+from toolloom.pipeline.checks.text.words import exact, fold, sentences, stem, stems
 from toolloom.pipeline.checks.transcript import (
     CallMade,
     Fault,
@@ -216,7 +216,7 @@ def _tells(text: str, fact: Told, now: dt.datetime) -> bool:
     if isinstance(fact.value, int | float) and (noun := _COUNTED.fullmatch(fact.said)):
         what = stem(noun[1].lower())
         return any(
-            mentions(part, fact.value, {}, now) and has_stem(part, {what})
+            mentions(part, fact.value, {}, now) and what in stems(part)
             for part in sentences(text)
         )
     return mentions(text, fact.value, {}, now)
