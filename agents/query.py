@@ -146,11 +146,7 @@ def read(text: str, need: Need) -> str:
 async def word(need: Need, job: Job) -> Answer[str]:
     """The first turn. Raises NoUsableAnswer."""
     return await ask(
-        job.model,
-        question(need),
-        lambda a: read(a, need),
-        seed=job.seed,
-        max_tokens=200,
+        job.model, question(need), lambda a: read(a, need), seed=job.seed, max_tokens=200
     )
 
 

@@ -10,14 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
-from toolloom.agents.query import (
-    Fact,
-    goals,
-    moment,
-    read_request,
-    transcript,
-    withheld,
-)
+from toolloom.agents.query import Fact, goals, moment, read_request, transcript, withheld
 from toolloom.pipeline.environments.environment import (
     Environment,
     Executed,
@@ -26,12 +19,7 @@ from toolloom.pipeline.environments.environment import (
     Search,
     Simulated,
 )
-from toolloom.pipeline.environments.play import (
-    Players,
-    Unplayable,
-    calling,
-    play,
-)
+from toolloom.pipeline.environments.play import Players, Unplayable, calling, play
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     API_SEARCH,

@@ -270,8 +270,7 @@ def search(
     words: Annotated[str, typer.Argument(metavar="WORDS", help="A few words for what is needed.")],
     k: Annotated[int, typer.Option("-n", min=1, max=1000, help="APIs to print.")] = 5,
     embeddings: Annotated[
-        str,
-        typer.Option(metavar="URL", help="Rank by meaning: address of an endpoint with /v1."),
+        str, typer.Option(metavar="URL", help="Rank by meaning: address of an endpoint with /v1.")
     ] = "",
     model: Annotated[str, typer.Option(metavar="NAME", help="Embedding model there.")] = "",
     key_env: Annotated[

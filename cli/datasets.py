@@ -21,8 +21,7 @@ def regenerate(
     dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="The dataset.")],
     version: From = None,
     seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Seed of the new rows, instead of the next one."),
+        int | None, typer.Option(min=0, help="Seed of the new rows, instead of the next one.")
     ] = None,
     recipe: Annotated[
         Path | None,

@@ -51,15 +51,7 @@ from toolloom.pipeline.store.files import Rows, Stopped
 from toolloom.pipeline.store.run_folder import Mark, RunFolder, StageFolder, batches
 from toolloom.pipeline.store.sync import local_outputs
 from toolloom.pipeline.worlds.library import keep
-from toolloom.schemas import (
-    Granularity,
-    Instruction,
-    Recipe,
-    Record,
-    Rejected,
-    Sample,
-    load_recipe,
-)
+from toolloom.schemas import Granularity, Instruction, Recipe, Record, Rejected, Sample, load_recipe
 
 T = TypeVar("T")
 

@@ -15,23 +15,13 @@ from pathlib import Path
 from toolloom.agents import api, domain, query, rewriter, simulator, tester
 from toolloom.agents.ask import BadAnswer, Costs, Job, duplicate, twin
 from toolloom.pipeline.apis.catalogue import categories, category, examples_for
-from toolloom.pipeline.apis.sources import (
-    NOT_WANTED,
-    imported,
-    mended_by,
-    shown,
-)
+from toolloom.pipeline.apis.sources import NOT_WANTED, imported, mended_by, shown
 from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.balance import balance
 from toolloom.pipeline.dataset.planning import seed_of
-from toolloom.pipeline.environments.environment import (
-    WorldSession,
-    moment_of,
-)
+from toolloom.pipeline.environments.environment import WorldSession, moment_of
 from toolloom.pipeline.environments.executed import replay
-from toolloom.pipeline.environments.play import (
-    Script,
-)
+from toolloom.pipeline.environments.play import Script
 from toolloom.pipeline.formats import toolbench
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
@@ -86,10 +76,7 @@ def feed_domains(given: StageInput) -> Iterator[Brief]:
     for each in chosen:
         if parts[each.name]:
             yield Brief(
-                category=each.name,
-                about=each.about,
-                examples=each.examples,
-                count=parts[each.name],
+                category=each.name, about=each.about, examples=each.examples, count=parts[each.name]
             )
 
 
@@ -422,11 +409,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),
     Stage(
-        "deduplicated",
-        "",
-        Sample,
-        Sample,
-        sift=partial(late, f"{CURATION}.duplicates:deduplicate"),
+        "deduplicated", "", Sample, Sample, sift=partial(late, f"{CURATION}.duplicates:deduplicate")
     ),
     Stage(
         "templates",

@@ -9,15 +9,7 @@ from pydantic import Field, model_validator
 from toolloom.schemas.base import JsonObject, Provenance, Record
 
 SourceKind: TypeAlias = Literal[
-    "generated",
-    "openapi",
-    "mcp",
-    "python",
-    "openai",
-    "toolbench",
-    "api-bank",
-    "world",
-    "builtin",
+    "generated", "openapi", "mcp", "python", "openai", "toolbench", "api-bank", "world", "builtin"
 ]
 
 
@@ -130,14 +122,7 @@ API_SEARCH = Api(
 
 
 Format: TypeAlias = Literal[
-    "auto",
-    "openapi",
-    "mcp",
-    "python",
-    "openai",
-    "toolbench",
-    "api-bank",
-    "pool",
+    "auto", "openapi", "mcp", "python", "openai", "toolbench", "api-bank", "pool"
 ]
 
 

@@ -86,8 +86,7 @@ class Recipe(Record):
         default=None, description="The version and split to make anew; `toolloom regenerate`."
     )
     extend: Extension | None = Field(
-        default=None,
-        description="The version to add to; `toolloom expand` and `toolloom rewrite`.",
+        default=None, description="The version to add to; `toolloom expand` and `toolloom rewrite`."
     )
     shard_size: int = Field(default=64, ge=1, le=10_000, description="Records in a shard.")
     prices: Prices = Field(

@@ -20,14 +20,7 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from toolloom.pipeline.checks.world.interpreter import (
-    PATTERNS,
-    Json,
-    Machine,
-    Row,
-    State,
-    state_of,
-)
+from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Machine, Row, State, state_of
 from toolloom.pipeline.checks.world.outcome import broken_policies
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.documents import MOST_TOLD

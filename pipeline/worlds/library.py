@@ -26,21 +26,13 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.checks.world.signatures import parameters, returns
-from toolloom.pipeline.environments.environment import (
-    moment_of,
-)
+from toolloom.pipeline.environments.environment import moment_of
 from toolloom.pipeline.render.section import Cell, Section
 from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.store.files import replacing
 from toolloom.pipeline.worlds.given import given_tasks
 from toolloom.pipeline.worlds.lookups import lookups_of
-from toolloom.pipeline.worlds.scripts import (
-    Play,
-    WorldScript,
-    play_in,
-    read_scripts,
-    script_name,
-)
+from toolloom.pipeline.worlds.scripts import Play, WorldScript, play_in, read_scripts, script_name
 from toolloom.pipeline.worlds.soundness import Score, Soundness
 from toolloom.pipeline.worlds.tasks import tasks
 from toolloom.schemas import (
