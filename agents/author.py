@@ -80,7 +80,7 @@ class Draft:
 
 def _listed(value: Any, key: str) -> list[Any]:
     """The list under a key of what a model wrote; none if it is no mapping, or that no list."""
-    found = value.get(key) if isinstance(value, dict) else None
+    found = as_dict(value).get(key)
     return found if isinstance(found, list) else []
 
 
@@ -199,11 +199,11 @@ def read_tables(text: str, domain: Domain, document: Mapping[str, Api]) -> Draft
     frame["world"] = snake(str(value.get("world", ""))) or snake(domain.name) or "world"
     for key in value.keys() - {*_FRAME, "plan"}:
         reply.fault((key,), "is not asked for: answer with world, about, actor, entities, plan.")
-    if not isinstance(value.get("entities"), dict) or not value["entities"]:
+    if not as_dict(value.get("entities")):
         reply.fault(("entities",), "A mapping of 3 to 6 entities is needed.")
         reply.refuse()
-    plan = value.get("plan")
-    if not isinstance(plan, dict) or len(plan) < fewest:
+    plan = as_dict(value.get("plan"))
+    if len(plan) < fewest:
         reply.fault(("plan",), "A mapping of 8 to 10 operations, each with a sentence, is needed.")
         plan = {}
     for name in plan:
@@ -270,9 +270,8 @@ def read_promises(
     """Promises of these operations, as what others promise is settled, and policies; unless
     `strict`, without those that cannot be read. Raises BadAnswer."""
     reply = Reply(text)
-    promises = reply.value.get("promises", reply.value)
-    promises = promises if isinstance(promises, dict) else {}
-    promises = {n: p for n, p in promises.items() if n in wanted}
+    written = as_dict(reply.value.get("promises", reply.value))
+    promises = {n: p for n, p in written.items() if n in wanted}
     policies = _listed(reply.value, "policies")
     faulty: set[Place] = set()
 

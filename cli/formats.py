@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, console_on, known, say
+from toolloom.cli.console import (
+    HERE,
+    NOTHING_ACCEPTED,
+    Dataset,
+    JsonFile,
+    Outputs,
+    console_on,
+    known,
+    say,
+)
 
 if TYPE_CHECKING:
     from toolloom.pipeline.formats.audit import AuditReport
 
 
 def export(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A dataset, `name/1.0.0`, or a version's path.")
-    ],
+    name: Dataset,
     format_: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="The trainer's format.")
     ],
@@ -79,10 +86,7 @@ def audit(
         Path, typer.Argument(metavar="FILE", help="JSON, JSON lines or Parquet, or a folder.")
     ],
     n: Annotated[int, typer.Option("-n", min=0, max=1000, help="Examples of each reason.")] = 3,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FILE|-", help="Write the report there, or print it (-)."),
-    ] = None,
+    json_file: JsonFile = None,
     flagged: Annotated[
         Path | None,
         typer.Option(

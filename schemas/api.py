@@ -77,16 +77,12 @@ class Api(Record):
 
     def document(self) -> JsonObject:
         """What API Search returns for it, and what its own prompt turns show."""
-        shown: JsonObject = {
-            "name": self.function,
-            "description": self.description,
-            "parameters": self.parameters,
-        }
+        shown = self.as_tool()["function"]
         return shown if self.returns is None else {**shown, "returns": self.returns}
 
     def as_tool(self) -> JsonObject:
         """An entry of the `tools` array of OpenAI's chat completions."""
-        described: dict[str, Any] = {
+        described: JsonObject = {
             "name": self.function,
             "description": self.description,
             "parameters": self.parameters,

@@ -295,18 +295,16 @@ def load_recipe(path: str | Path, **changes: Any) -> Recipe:
     Paths in it are relative to its folder; the recipe that comes of it has them from the current
     one.
     """
-    text = _read_yaml(path)
-    data = text.value
-    if isinstance(data, Mapping):
-        made = {name: value for name, value in changes.items() if value is not None}
-        data = {**placed(data, Path(path).parent), **made}
-    return parse_recipe(data, str(path), text=text)
+    fields, text = _read_fields(path)
+    if isinstance(fields, Mapping):
+        fields |= {name: value for name, value in changes.items() if value is not None}
+    return parse_recipe(fields, str(path), text=text)
 
 
 def readable_sources(path: str | Path) -> list[ApiSource]:
     """Those sources of a recipe's file that can be told, however wrong the rest is."""
-    fields = _read_yaml(path).value
-    apis = placed(fields, Path(path).parent).get("apis") if isinstance(fields, Mapping) else None
+    fields, _ = _read_fields(path)
+    apis = fields.get("apis") if isinstance(fields, Mapping) else None
     found: list[ApiSource] = []
     for each in (apis.get("sources") if isinstance(apis, Mapping) else None) or ():
         with suppress(ValidationError):
@@ -327,13 +325,11 @@ def overridden(recipe: str | Path | JsonObject, overrides: JsonObject) -> Recipe
     """
     if not isinstance(overrides, Mapping):
         raise RecipeError('overrides: are a mapping of fields, such as `{"seed": 3}`.')
-    text = _read_yaml(recipe) if isinstance(recipe, str | Path) else None
-    fields = text.value if text else recipe
-    where = "the parameter `recipe`" if text is None else str(recipe)
+    where, fields, text = "the parameter `recipe`", recipe, None
+    if isinstance(recipe, str | Path):
+        where, (fields, text) = str(recipe), _read_fields(recipe)
     if not isinstance(fields, Mapping):
         return parse_recipe(fields, where)
-    if isinstance(recipe, str | Path):
-        fields = placed(fields, Path(recipe).parent)
     if isinstance(overrides.get("prices"), Mapping) and isinstance(fields.get("prices"), str):
         fields = {**fields, "prices": _read_prices(fields["prices"])}
     return parse_recipe(_merged(fields, overrides), where, overrides, text)
@@ -414,6 +410,14 @@ def _origin(path: tuple[Any, ...], overrides: JsonObject | None) -> str:
             return ""
         found = found[part]
     return " (from the overrides)" if path and overrides else ""
+
+
+def _read_fields(path: str | Path) -> tuple[Any, YamlDocument]:
+    """The fields of a recipe's file, with paths from the current folder, and the file itself.
+    Raises RecipeError."""
+    text = _read_yaml(path)
+    is_mapping = isinstance(text.value, Mapping)
+    return placed(text.value, Path(path).parent) if is_mapping else text.value, text
 
 
 def _read_yaml(path: str | Path) -> YamlDocument:

@@ -34,6 +34,12 @@ class World(Record):
     )
     provenance: tuple[Provenance, ...] = Field(default=(), description="How it was chosen.")
 
+    @classmethod
+    def of(cls, spec: JsonObject, **more: Any) -> World:
+        """The world that a spec is, which was read; of no category or tool it is one itself."""
+        named = {field: spec[field] or spec["name"] for field in ("category", "tool")}
+        return cls(name=spec["name"], about=spec["about"], spec=spec, **named, **more)
+
     @property
     def id(self) -> str:
         return self.name

@@ -77,10 +77,6 @@ def keep(worlds: Iterable[JsonObject], outputs: Path) -> None:
                 file.write(world.text.encode())
 
 
-def has_scripts(path: Path) -> bool:
-    return path.with_suffix(".scripts.yaml").exists()
-
-
 def load_scripts(path: Path, machine: Machine) -> list[WorldScript]:
     """The scripts that stand beside a world's file: those of `shop.yaml` in `shop.scripts.yaml`.
 
@@ -177,17 +173,11 @@ def held(worlds: Iterable[World], about: bool = False) -> Section:
 @lru_cache(maxsize=REMEMBERED)  # a run asks for each several times
 def _read(path: Path, _: tuple[int, ...]) -> World:
     """The world of a file, as it was at these times."""
-    spec = load_world(path)
-    machine = Machine(spec)
-    return World(
-        name=spec["name"],
-        category=spec["category"] or spec["name"],
-        tool=spec["tool"] or spec["name"],
-        about=spec["about"],
-        licence=LICENCE if path in shipped().values() else "",
-        spec=spec,
-        scripts=tuple(_scripts(path, machine)[0] if has_scripts(path) else ()),
-    )
+    spec, scripts = load_world(path), list[JsonObject]()
+    if path.with_suffix(".scripts.yaml").exists():
+        scripts, _ = _scripts(path, Machine(spec))
+    licence = LICENCE if path in shipped().values() else ""
+    return World.of(spec, licence=licence, scripts=tuple(scripts))
 
 
 def scripts_of(world: World, machine: Machine) -> list[WorldScript]:
@@ -251,25 +241,20 @@ class Worlds:
             self._worlds[world.hash] = world, Machine(world.spec)
         return self._worlds[world.hash][1]
 
-    def get(self, hash: str) -> Machine | None:
-        if hash not in self._worlds:
-            for world in self._known():
-                self.add(World.model_validate(world))
-        while hash not in self._worlds and self._names:
-            self.add(world_of(self._names.pop()))
-        found = self._worlds.get(hash)
-        return found[1] if found else None
-
     def machine(self, setting: Setting) -> Machine:
         """The machine that a row was drawn with. Raises WorldError if its world is another now."""
-        machine = self.get(setting.hash)
-        if machine is None:
+        if setting.hash not in self._worlds:
+            for world in self._known():
+                self.add(World.model_validate(world))
+        while setting.hash not in self._worlds and self._names:
+            self.add(world_of(self._names.pop()))
+        if setting.hash not in self._worlds:
             raise WorldError(
                 f"{setting.world}: what this world does is another since the run drew its "
                 f"dialogues (then {setting.hash}). Undo the change, or give the recipe another "
                 "seed or name."
             )
-        return machine
+        return self._worlds[setting.hash][1]
 
     def play(self, need: Need) -> Play:
         """The row of a script that a need is. Raises WorldError if its script is another now."""
