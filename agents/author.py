@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
 
@@ -29,9 +29,6 @@ from toolloom.schemas import Api, Domain, JsonObject, Reason, WorldError, canoni
 OPERATIONS = 10  # of a world: more are not asked for
 SENTENCE = 200  # characters of a description in a document's list
 TOLD = 12  # mistakes of an answer that are told to who wrote it
-Check: TypeAlias = Callable[["Draft"], None]
-"""Raises BadAnswer for a draft that cannot be what it should."""
-
 _FENCE = re.compile(r"```[a-z]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _FRAME = ("world", "about", "actor", "entities")
 
@@ -301,7 +298,6 @@ def read_mended(text: str, draft: Draft, name: str) -> tuple[JsonObject, JsonObj
         if not isinstance(part, dict):
             reply.fault((), f"`{key}:` is needed, a mapping.")
             reply.refuse()
-            continue
         parts.append(part.get(name, part))
     operation, promise = parts
     raw = {**draft.frame, "operations": {**draft.operations, name: operation}}
@@ -316,10 +312,10 @@ def read_mended(text: str, draft: Draft, name: str) -> tuple[JsonObject, JsonObj
 
 
 async def tables(
-    domain: Domain, job: Job, check: Check, document: Mapping[str, Api]
+    domain: Domain, job: Job, check: Callable[[Draft], None], document: Mapping[str, Api]
 ) -> Answer[Draft]:
     """What the world holds, and what its API is to do: what the document says, if there is one.
-    Raises NoUsableAnswer."""
+    `check` raises BadAnswer for a draft that cannot be what it should. Raises NoUsableAnswer."""
 
     def read(text: str) -> Draft:
         draft = read_tables(text, domain, document)

@@ -136,13 +136,6 @@ def read(text: str, need: Need) -> str:
     return text
 
 
-async def word(need: Need, job: Job) -> Answer[str]:
-    """The first turn. Raises NoUsableAnswer."""
-    return await ask(
-        job.model, question(need), lambda a: read(a, need), seed=job.seed, max_tokens=200
-    )
-
-
 # --- all words of a dialogue in a world ------------------------------------------------------
 
 
@@ -210,7 +203,9 @@ async def run(need: Need, job: Job, lines: Sequence[str] = ()) -> Outcome:
         if need.setting and need.setting.script:
             answer = Answer(need.text, Costs())
         elif need.setting is None:
-            answer = await word(need, job)
+            answer = await ask(
+                job.model, question(need), lambda a: read(a, need), seed=job.seed, max_tokens=200
+            )
         else:
             answer = await word_all(need, lines, job)
             fields["setting"] = need.setting.model_copy(update={"words": answer.value})

@@ -225,14 +225,13 @@ def next_turn(query: Query, messages: Sequence[Message]) -> list[tuple[Api, list
     if query.withheld and turn == 1:
         return [(query.api(query.intent[0].api), withheld(query))]
     if not query.withheld and turn < query.turns:
-        return [(api, _news(query, told)) for api, told in goals(query, turn)]
+        # Of a correction, only the values that are new.
+        said = query.intent[0].arguments if purpose(query) == "correction" else {}
+        return [
+            (api, [f for f in told if f.name not in said or said[f.name] != f.value])
+            for api, told in goals(query, turn)
+        ]
     return None
-
-
-def _news(query: Query, told: list[Fact]) -> list[Fact]:
-    """Of a correction, only the values that are new; of any other wish, all."""
-    said = query.intent[0].arguments if purpose(query) == "correction" else {}
-    return [f for f in told if f.name not in said or said[f.name] != f.value]
 
 
 def purpose(query: Query) -> str:

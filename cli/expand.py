@@ -198,22 +198,20 @@ def _templates(
 ) -> tuple[list[Template], list[Rejected]]:
     """The templates that are asked for, and the samples that make none."""
     from toolloom.pipeline.templates.written import Given, load_templates
-    from toolloom.schemas import Api, Rejected, StoreError, Template
+    from toolloom.schemas import Api, Rejected, Template
 
     if not paths and version is not None:
         made = _mined(version)
         refused = [one for one in made if isinstance(one, Rejected)]
         return [one for one in made if isinstance(one, Template)], refused
-    given: dict[str, Api] = {}
-    try:
-        for row in version.rows("apis") if version else ():
+    if version is None:
+        return load_templates(paths, Given(seed=seed)), []
+    known: dict[str, Api] = {}
+    for row in version.rows("apis"):
+        with version.readable(row):
             api = Api.model_validate_json(row["record"])
-            given.setdefault(api.id, api)
-    except ValueError as error:
-        assert version
-        raise StoreError(f"{version.path}: the config `apis` is damaged.") from error
-    apis = [*given.values()] if version else None
-    return load_templates(paths, Given(apis, seed=seed)), []
+        known.setdefault(api.id, api)
+    return load_templates(paths, Given([*known.values()], seed=seed)), []
 
 
 def _mined(version: Version) -> list[Template | Rejected]:

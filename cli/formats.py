@@ -105,7 +105,6 @@ def audit(
     from toolloom.pipeline.formats.audit import flagged_rows, write_report
     from toolloom.pipeline.pages.screen import ticking
 
-    report_path = Path(json_file) if json_file not in (None, "-") else None
     with ExitStack() as stack:
         tell = stack.enter_context(ticking(console_on(sys.stderr)))
 
@@ -115,8 +114,8 @@ def audit(
 
         flag = stack.enter_context(flagged_rows(flagged, file)) if flagged else None
         report = audits.audit(file, examples=n, flag=flag, tell=watch)
-    if report_path:
-        write_report(report_path, report, file)
+    if json_file and json_file != "-":
+        write_report(Path(json_file), report, file)
     if json_file == "-":
         sys.stdout.write(audits.dumped(report.as_json(), indent=2) + "\n")
     else:

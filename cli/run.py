@@ -85,10 +85,6 @@ class RunOptions:
     log_json: LogJson = False
     log_level: LogLevel = None
 
-    @property
-    def chosen_engine(self) -> str:
-        return self.engine or ("prefect" if server_is_configured() else "local")
-
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of RunOptions, which it is given as `options`."""
@@ -99,7 +95,7 @@ def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
         own = {name: given.pop(name) for name in names}
         command(options=RunOptions(**own), **given)
 
-    hints = {**get_type_hints(RunOptions, include_extras=True)}
+    hints = get_type_hints(RunOptions, include_extras=True)
     hints |= get_type_hints(command, include_extras=True)
     own = [p for p in signature(command).parameters.values() if p.name != "options"]
     more = [Parameter(each.name, own[0].kind, default=each.default) for each in fields(RunOptions)]
@@ -162,8 +158,7 @@ def validate(recipe: RecipePath) -> None:
             environment.get_template(name)
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"prompts/{name}, line {error.lineno}: {error.message}") from error
-    count = len(names)
-    say("", *sources, f"The recipe is valid, and so are the {count} prompt templates.")
+    say("", *sources, f"The recipe is valid, and so are the {len(names)} prompt templates.")
 
 
 def preview(
@@ -292,7 +287,8 @@ def carry_out(planned: Recipe, message: str, options: RunOptions, **parameters: 
     from toolloom.pipeline.pages.sections import too_small
     from toolloom.pipeline.shard import check_engine
 
-    engine, outputs, cache = options.chosen_engine, options.outputs, options.cache
+    engine = options.engine or ("prefect" if server_is_configured() else "local")
+    outputs, cache = options.outputs, options.cache
     check_engine(planned, engine, options.address)  # before anything is started
     with watched(planned, options.log_json, options.log_level) as watch:
         watch.say("run", message, run=planned.run_id)

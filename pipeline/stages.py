@@ -321,7 +321,6 @@ def check_seeds(recipe: Recipe) -> None:
                 "nothing that was asked for. Name a capable one: `agents: {rewriter: {base_url: "
                 "…, model: …}}` in a recipe that is given with --recipe."
             )
-
         _check_there("rewrite.seeds", recipe.rewrite.seeds)
         toolbench.check_seeds(recipe.rewrite.seeds)
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from toolloom.schemas.base import JsonObject, Provenance, Record
+from toolloom.schemas.base import JsonObject, Provenance, Record, empty
 
 SourceKind: TypeAlias = Literal[
     "generated", "openapi", "mcp", "python", "openai", "toolbench", "api-bank", "world", "builtin"
@@ -141,9 +141,7 @@ class ApiSource(Record):
         default=(), description="APIs to take, by name, operation or function; empty: all."
     )
     without: tuple[str, ...] = Field(
-        default=(),
-        exclude_if=lambda value: not value,
-        description="APIs to leave out, by the same names.",
+        default=(), exclude_if=empty, description="APIs to leave out, by the same names."
     )
     values: dict[str, tuple[Any, ...]] = Field(
         default_factory=dict,

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from toolloom.schemas.api import ApiSource
-from toolloom.schemas.base import LAYOUT, JsonObject, Record, digest
+from toolloom.schemas.base import LAYOUT, JsonObject, Record, digest, empty
 from toolloom.schemas.endpoint import (
     EXECUTION,
     NO_MODEL,
@@ -61,7 +61,7 @@ class Recipe(Record):
     apis: ApiPlan = Field(default_factory=ApiPlan, description="Where APIs come from.")
     worlds: WorldPlan | None = Field(
         default=None,
-        exclude_if=lambda value: value is None,
+        exclude_if=empty,
         description="Worlds that dialogues play in: a list of them, or a mapping with dials.",
     )
     search: SearchPlan = Field(default_factory=SearchPlan, description="How APIs are searched.")
@@ -325,7 +325,8 @@ def overridden(recipe: str | Path | JsonObject, overrides: JsonObject) -> Recipe
     """
     if not isinstance(overrides, Mapping):
         raise RecipeError('overrides: are a mapping of fields, such as `{"seed": 3}`.')
-    where, fields, text = "the parameter `recipe`", recipe, None
+    fields: Any = recipe
+    where, text = "the parameter `recipe`", None
     if isinstance(recipe, str | Path):
         where, (fields, text) = str(recipe), _read_fields(recipe)
     if not isinstance(fields, Mapping):

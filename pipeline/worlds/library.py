@@ -261,7 +261,7 @@ class Worlds:
         assert need.setting
         setting, machine = need.setting, self.machine(need.setting)
         key = setting.hash, setting.script
-        if key not in self._scripts:
+        if key not in self._scripts:  # all scripts of a world take a second to read
             world = self._worlds[setting.hash][0]
             own = [s for n, s in enumerate(world.scripts) if script_name(s, n) == setting.script]
             for script in scripts_of(world.model_copy(update={"scripts": own}), machine):
