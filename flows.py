@@ -74,12 +74,7 @@ def read_recipe(recipe: str | dict[str, Any], seed: int | None = None) -> Recipe
     return parse_recipe({**recipe, **changes}, "the parameter `recipe`")
 
 
-@task(
-    task_run_name="{stage}-{shard:05d}",
-    retries=0,
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
+@task(task_run_name="{stage}-{shard:05d}", retries=0, cache_policy=NO_CACHE, persist_result=False)
 async def run_shard(stage: str, shard: int, work: Work) -> Mark:
     """One shard of one stage; skipped shards make no task run."""
     with hidden():

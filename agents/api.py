@@ -101,26 +101,20 @@ async def run(domain: Domain, job: Job, *, count: int, examples: Sequence[Public
 
 def build(domain: Domain, tool: str, draft: JsonObject) -> Api:
     """An API of a model's draft, checked as JSON Schema. Raises BadAnswer."""
-    name = legal(draft["name"], "API")
+    name, about = legal(draft["name"], "API"), " ".join(draft["description"].split())
+    if about.count(" ") < 2:
+        raise BadAnswer(
+            Reason.ILLEGAL_SCHEMA, f"{name}: the description has fewer than three words."
+        )
     return Api(
         category=domain.category,
         tool=tool,
         name=name,
         function=name,
-        description=described(draft["description"], name),
+        description=about,
         parameters=object_schema(draft["parameters"], name),
         returns=object_schema(draft["returns"], name),
     )
-
-
-def described(text: str, name: str) -> str:
-    """A description that says something. Raises BadAnswer."""
-    text = " ".join(text.split())
-    if len(text.split()) < 3:
-        raise BadAnswer(
-            Reason.ILLEGAL_SCHEMA, f"{name}: the description has fewer than three words."
-        )
-    return text
 
 
 def legal(name: str, what: str) -> str:

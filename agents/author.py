@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
 
@@ -29,9 +29,6 @@ from toolloom.schemas import Api, Domain, JsonObject, Reason, WorldError, canoni
 OPERATIONS = 10  # of a world: more are not asked for
 SENTENCE = 200  # characters of a description in a document's list
 TOLD = 12  # mistakes of an answer that are told to who wrote it
-Check: TypeAlias = Callable[["Draft"], None]
-"""Raises BadAnswer for a draft that cannot be what it should."""
-
 _FENCE = re.compile(r"```[a-z]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _FRAME = ("world", "about", "actor", "entities")
 
@@ -80,7 +77,7 @@ class Draft:
 
 def _listed(value: Any, key: str) -> list[Any]:
     """The list under a key of what a model wrote; none if it is no mapping, or that no list."""
-    found = value.get(key) if isinstance(value, dict) else None
+    found = as_dict(value).get(key)
     return found if isinstance(found, list) else []
 
 
@@ -199,11 +196,11 @@ def read_tables(text: str, domain: Domain, document: Mapping[str, Api]) -> Draft
     frame["world"] = snake(str(value.get("world", ""))) or snake(domain.name) or "world"
     for key in value.keys() - {*_FRAME, "plan"}:
         reply.fault((key,), "is not asked for: answer with world, about, actor, entities, plan.")
-    if not isinstance(value.get("entities"), dict) or not value["entities"]:
+    if not as_dict(value.get("entities")):
         reply.fault(("entities",), "A mapping of 3 to 6 entities is needed.")
         reply.refuse()
-    plan = value.get("plan")
-    if not isinstance(plan, dict) or len(plan) < fewest:
+    plan = as_dict(value.get("plan"))
+    if len(plan) < fewest:
         reply.fault(("plan",), "A mapping of 8 to 10 operations, each with a sentence, is needed.")
         plan = {}
     for name in plan:
@@ -270,9 +267,8 @@ def read_promises(
     """Promises of these operations, as what others promise is settled, and policies; unless
     `strict`, without those that cannot be read. Raises BadAnswer."""
     reply = Reply(text)
-    promises = reply.value.get("promises", reply.value)
-    promises = promises if isinstance(promises, dict) else {}
-    promises = {n: p for n, p in promises.items() if n in wanted}
+    written = as_dict(reply.value.get("promises", reply.value))
+    promises = {n: p for n, p in written.items() if n in wanted}
     policies = _listed(reply.value, "policies")
     faulty: set[Place] = set()
 
@@ -302,7 +298,6 @@ def read_mended(text: str, draft: Draft, name: str) -> tuple[JsonObject, JsonObj
         if not isinstance(part, dict):
             reply.fault((), f"`{key}:` is needed, a mapping.")
             reply.refuse()
-            continue
         parts.append(part.get(name, part))
     operation, promise = parts
     raw = {**draft.frame, "operations": {**draft.operations, name: operation}}
@@ -317,10 +312,10 @@ def read_mended(text: str, draft: Draft, name: str) -> tuple[JsonObject, JsonObj
 
 
 async def tables(
-    domain: Domain, job: Job, check: Check, document: Mapping[str, Api]
+    domain: Domain, job: Job, check: Callable[[Draft], None], document: Mapping[str, Api]
 ) -> Answer[Draft]:
     """What the world holds, and what its API is to do: what the document says, if there is one.
-    Raises NoUsableAnswer."""
+    `check` raises BadAnswer for a draft that cannot be what it should. Raises NoUsableAnswer."""
 
     def read(text: str) -> Draft:
         draft = read_tables(text, domain, document)

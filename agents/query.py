@@ -56,22 +56,15 @@ def facts(schemas: dict[str, JsonObject], values: JsonObject) -> list[Fact]:
     ]
 
 
-def unsaid(text: str, told: Sequence[Fact], now: dt.datetime) -> list[Fact]:
-    """The facts that a text does not tell."""
-    return [f for f in told if not mentions(text, f.value, f.schema, now)]
-
-
 def read_request(text: str, told: Sequence[Fact], now: dt.datetime) -> str:
     """A user's text. Raises BadAnswer if a value is missing from it or no user would say it."""
-    text = " ".join(text.split())
+    text = " ".join(text.strip().strip('"').split())
     if not text:
         raise BadAnswer(Reason.UNUSABLE_RESPONSE, "The text is empty.")
-    missing = unsaid(text, told, now)
-    if missing:
+    if missing := [fact for fact in told if not mentions(text, fact.value, fact.schema, now)]:
         names = ", ".join(f"{f.name} = {f.shown}" for f in missing)
         raise BadAnswer(Reason.VALUE_NOT_MENTIONED, f"The text does not say {names}.")
-    odd = odd_request(text)
-    if odd:
+    if odd := odd_request(text):
         raise BadAnswer(Reason.UNNATURAL_QUERY, odd)
     return text
 
@@ -136,22 +129,11 @@ def question(need: Need) -> Prompt:
 def read(text: str, need: Need) -> str:
     """The first turn. Raises BadAnswer if a value is missing, given away or oddly worded."""
     told = [f for _, group in goals(need) for f in group]
-    text = read_request(text.strip().strip('"'), told, need.now)
+    text = read_request(text, told, need.now)
     for fact in withheld(need):
         if mentions(text, fact.value, fact.schema, need.now):
             raise BadAnswer(Reason.VALUE_GIVEN_AWAY, f"The text says {fact.name} = {fact.shown}.")
     return text
-
-
-async def word(need: Need, job: Job) -> Answer[str]:
-    """The first turn. Raises NoUsableAnswer."""
-    return await ask(
-        job.model,
-        question(need),
-        lambda a: read(a, need),
-        seed=job.seed,
-        max_tokens=200,
-    )
 
 
 # --- all words of a dialogue in a world ------------------------------------------------------
@@ -221,7 +203,9 @@ async def run(need: Need, job: Job, lines: Sequence[str] = ()) -> Outcome:
         if need.setting and need.setting.script:
             answer = Answer(need.text, Costs())
         elif need.setting is None:
-            answer = await word(need, job)
+            answer = await ask(
+                job.model, question(need), lambda a: read(a, need), seed=job.seed, max_tokens=200
+            )
         else:
             answer = await word_all(need, lines, job)
             fields["setting"] = need.setting.model_copy(update={"words": answer.value})

@@ -31,25 +31,14 @@ from toolloom.schemas import (
     JsonObject,
     Outcome,
     Reason,
-    Record,
     Rejected,
     Seed,
-    Split,
     seed_for,
 )
 
 LONGEST_TAG = 200  # characters of a tag that a model is shown
 DETAIL = 500  # characters of faults that a model is told
 REPEATED = 6  # words in a row that a model repeats of its prompt, which nobody says by chance
-
-
-class RejectedLevel(Record):
-    """What a rejected level keeps of its instruction."""
-
-    split: Split
-    seed: Seed
-    level: Granularity
-    text: str
 
 
 @dataclass
@@ -186,35 +175,6 @@ def _job_for(job: Job, seed: Seed, level: Granularity) -> Job:
     return replace(job, record=f"{seed.id}-{level}", seed=seed_for(job.seed, level))
 
 
-def _instruction(seed: Seed, made: LevelText, job: Job, rated: Rated | None) -> Instruction:
-    own = job.provenance(made.costs, [seed.id])
-    return Instruction(
-        id=job.record,
-        sample=seed.id,
-        split=seed.split,
-        level=made.level,
-        text=made.text,
-        spoken=spoken_tags(seed, made.level) if made.level in NAMING else (),
-        tags=seed.tags,
-        path=seed.path,
-        ratings=rated.ratings if rated else (),
-        source=seed.source,
-        licence=seed.licence,
-        provenance=own + (rated.provenance if rated else ()),
-    )
-
-
-def _reject(seed: Seed, made: LevelText, job: Job, rated: Rated | None) -> Rejected:
-    """A level that goes no further, by its checks or else by its ratings."""
-    level = RejectedLevel(split=seed.split, seed=seed, level=made.level, text=made.text)
-    findings = made.findings or (rated.findings if rated else ())
-    lost = job.reject(level, findings, made.costs)
-    if rated is None:
-        return lost
-    raw, provenance = lost.raw + rated.raw, lost.provenance + rated.provenance
-    return lost.model_copy(update={"agent": rated.agent, "raw": raw, "provenance": provenance})
-
-
 async def run(seed: Seed, job: Job, rater: Job | None, votes: int) -> Outcome:
     """The five levels of a seed, each an instruction or rejected with what is wrong with it.
 
@@ -233,8 +193,31 @@ async def run(seed: Seed, job: Job, rater: Job | None, votes: int) -> Outcome:
     rejected: list[Rejected] = []
     for made, rating in zip(versions, ratings, strict=True):
         own = _job_for(job, seed, made.level)
-        if made.findings or (rating and rating.findings):
-            rejected.append(_reject(seed, made, own, rating))
-        else:
-            accepted.append(_instruction(seed, made, own, rating))
+        if findings := made.findings or (rating.findings if rating else ()):
+            level: JsonObject = {"split": seed.split, "seed": seed.model_dump(mode="json")}
+            level |= {"level": made.level, "text": made.text}
+            lost = own.reject(level, findings, made.costs)
+            if rating:
+                more = {"agent": rating.agent, "raw": lost.raw + rating.raw}
+                more["provenance"] = lost.provenance + rating.provenance
+                lost = lost.model_copy(update=more)
+            rejected.append(lost)
+            continue
+        provenance = own.provenance(made.costs, [seed.id])
+        accepted.append(
+            Instruction(
+                id=own.record,
+                sample=seed.id,
+                split=seed.split,
+                level=made.level,
+                text=made.text,
+                spoken=spoken_tags(seed, made.level) if made.level in NAMING else (),
+                tags=seed.tags,
+                path=seed.path,
+                ratings=rating.ratings if rating else (),
+                source=seed.source,
+                licence=seed.licence,
+                provenance=provenance + (rating.provenance if rating else ()),
+            )
+        )
     return Outcome(tuple(accepted), tuple(rejected))

@@ -10,14 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
-from toolloom.agents.query import (
-    Fact,
-    goals,
-    moment,
-    read_request,
-    transcript,
-    withheld,
-)
+from toolloom.agents.query import Fact, goals, moment, read_request, transcript, withheld
 from toolloom.pipeline.environments.environment import (
     Environment,
     Executed,
@@ -26,12 +19,7 @@ from toolloom.pipeline.environments.environment import (
     Search,
     Simulated,
 )
-from toolloom.pipeline.environments.play import (
-    Players,
-    Unplayable,
-    calling,
-    play,
-)
+from toolloom.pipeline.environments.play import Players, Unplayable, calling, play
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     API_SEARCH,
@@ -67,13 +55,24 @@ class Simulator:
     async def speak(self, messages: Sequence[Message]) -> str | None:
         """The user's next turn: the query itself, what was withheld, or the next wish; in a world,
         what was worded for it, as an answer to what the assistant says now."""
+        query, facts = self.query, list[Fact]()
+        told: JsonObject = {"transcript": transcript(messages), "now": moment(query.now)}
         if messages[-1].role == "system":
-            return self.query.text
-        if setting := self.query.setting:
-            drafts = setting.words[sum(message.role == "user" for message in messages) :]
-            return await self._follow(drafts[0].user, messages) if drafts else None
-        told = next_turn(self.query, messages)
-        return None if told is None else await self._word(told)
+            return query.text
+        if query.setting:
+            drafts = query.setting.words[sum(message.role == "user" for message in messages) :]
+            if not drafts:
+                return None
+            prompt = render("world_user", {**told, "draft": drafts[0].user})
+        else:
+            wishes = next_turn(query, messages)
+            if wishes is None:
+                return None
+            facts = [fact for _, group in wishes for fact in group]
+            told["wishes"] = [{"does": api.description, "facts": group} for api, group in wishes]
+            told |= {"purpose": purpose(query), "language": query.language}
+            prompt = render("simulator_user", told)
+        return await self._ask(prompt, lambda answer: read_request(answer, facts, query.now))
 
     async def act(self, messages: Sequence[Message], tools: Sequence[Api]) -> Message:
         """The assistant's next act. Raises NoUsableAnswer, also where there is no end."""
@@ -84,9 +83,8 @@ class Simulator:
             "functions": [api.document() for api in tools],
             "transcript": transcript(messages),
         }
-        text, calls = await self._ask(
-            render("simulator", variables), read_act, self._seed(), act_schema(tools), 800
-        )
+        prompt = render("simulator", variables)
+        text, calls = await self._ask(prompt, read_act, act_schema(tools), most=800)
         if calls:
             return calling(messages, calls).model_copy(update={"content": text})
         return Message(role="assistant", content=text)
@@ -103,9 +101,9 @@ class Simulator:
         response = await self._ask(
             render("simulator_execution", variables),
             lambda answer: answer["response"],
-            seed_for(self._seed(), f"call_{answered}"),
             shape({"response": api.returns or {}}),
-            800,
+            f"call_{answered}",
+            most=800,
         )
         by = self.job.model.endpoint.model
         return Executed(Observation(response=response), Execution(kind="simulated", by=by))
@@ -117,50 +115,24 @@ class Simulator:
         )
         words = {"type": "string", "minLength": 1, "maxLength": 100}
         return await self._ask(
-            prompt, lambda answer: str(answer["keywords"]), self._seed(), shape({"keywords": words})
-        )
-
-    async def _follow(self, draft: str, messages: Sequence[Message]) -> str:
-        """A user turn that was worded for other replies."""
-        told = {"draft": draft, "transcript": transcript(messages), "now": moment(self.query.now)}
-        return await self._ask(
-            render("world_user", told),
-            lambda answer: read_request(answer.strip().strip('"'), [], self.query.now),
-            self._seed(),
-        )
-
-    async def _word(self, told: list[tuple[Api, list[Fact]]]) -> str:
-        """A later turn of the user."""
-        everything = [fact for _, group in told for fact in group]
-        now = self.query.now
-        variables = {
-            "wishes": [{"does": api.description, "facts": group} for api, group in told],
-            "purpose": purpose(self.query),
-            "language": self.query.language,
-            "now": moment(now),
-            "transcript": transcript(self.messages),
-        }
-        return await self._ask(
-            render("simulator_user", variables),
-            lambda answer: read_request(answer.strip().strip('"'), everything, now),
-            self._seed(),
+            prompt, lambda answer: str(answer["keywords"]), shape({"keywords": words})
         )
 
     async def _ask(
         self,
         prompt: Prompt,
         read: Callable[[Any], T],
-        seed: int,
         schema: JsonObject | None = None,
+        *parts: str,
         most: int = 200,
     ) -> T:
+        """`parts` tell questions apart that are asked after the same messages."""
+        seed = seed_for(self.job.seed, len(self.messages))
+        for part in parts:
+            seed = seed_for(seed, part)
         answer = await ask(self.job.model, prompt, read, schema=schema, seed=seed, max_tokens=most)
         self.costs.book(answer.costs)
         return answer.value
-
-    def _seed(self) -> int:
-        """One of its own for the next question."""
-        return seed_for(self.job.seed, len(self.messages))
 
 
 async def run(
@@ -253,14 +225,13 @@ def next_turn(query: Query, messages: Sequence[Message]) -> list[tuple[Api, list
     if query.withheld and turn == 1:
         return [(query.api(query.intent[0].api), withheld(query))]
     if not query.withheld and turn < query.turns:
-        return [(api, _news(query, told)) for api, told in goals(query, turn)]
+        # Of a correction, only the values that are new.
+        said = query.intent[0].arguments if purpose(query) == "correction" else {}
+        return [
+            (api, [f for f in told if f.name not in said or said[f.name] != f.value])
+            for api, told in goals(query, turn)
+        ]
     return None
-
-
-def _news(query: Query, told: list[Fact]) -> list[Fact]:
-    """Of a correction, only the values that are new; of any other wish, all."""
-    said = query.intent[0].arguments if purpose(query) == "correction" else {}
-    return [f for f in told if f.name not in said or said[f.name] != f.value]
 
 
 def purpose(query: Query) -> str:

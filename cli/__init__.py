@@ -25,18 +25,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from toolloom.cli import (
-    apis,
-    cache,
-    datasets,
-    expand,
-    formats,
-    run,
-    runs,
-    show,
-    signals,
-    world,
-)
+from toolloom.cli import apis, cache, datasets, expand, formats, run, runs, show, signals, world
 from toolloom.cli.console import BUG, MISTAKE, close_log, complain
 
 
@@ -117,8 +106,7 @@ app = typer.Typer(
 @app.callback()
 def root(
     version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None: ...
 

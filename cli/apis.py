@@ -155,15 +155,10 @@ def list_(
     from toolloom.pipeline.apis.pool import find_pool, list_section
 
     folder = find_pool(outputs, pool)
-    if category is not None:
-        known("--category", category, sorted({api.category for api in folder.apis()}))
-    if tool is not None:
-        known("--tool", tool, sorted({api.tool for api in folder.apis()}))
-    fitting = [
-        api
-        for api in folder.apis()
-        if category in (None, api.category) and tool in (None, api.tool)
-    ]
+    apis = list(folder.apis())
+    known("--category", category, sorted({api.category for api in apis}))
+    known("--tool", tool, sorted({api.tool for api in apis}))
+    fitting = [a for a in apis if category in (None, a.category) and tool in (None, a.tool)]
     told = f"{len(fitting[:n]):,} of {len(fitting):,} APIs of {folder.name} that match."
     say([list_section(fitting[:n])], "", told)
 
@@ -270,8 +265,7 @@ def search(
     words: Annotated[str, typer.Argument(metavar="WORDS", help="A few words for what is needed.")],
     k: Annotated[int, typer.Option("-n", min=1, max=1000, help="APIs to print.")] = 5,
     embeddings: Annotated[
-        str,
-        typer.Option(metavar="URL", help="Rank by meaning: address of an endpoint with /v1."),
+        str, typer.Option(metavar="URL", help="Rank by meaning: address of an endpoint with /v1.")
     ] = "",
     model: Annotated[str, typer.Option(metavar="NAME", help="Embedding model there.")] = "",
     key_env: Annotated[

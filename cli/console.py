@@ -46,6 +46,14 @@ Outputs = Annotated[
         help="Folder of runs, pools and datasets.",
     ),
 ]
+Dataset = Annotated[
+    str,
+    typer.Argument(metavar="NAME[/VERSION]", help="A dataset, `name/1.0.0`, or a version's path."),
+]
+JsonFile = Annotated[
+    str | None,
+    typer.Option("--json", metavar="FILE|-", help="Write the report there, or print it (-)."),
+]
 
 
 def known(option: str, value: str | None, names: Sequence[str]) -> None:
@@ -81,20 +89,17 @@ def say(*things: RenderableType | list[Section], file: Any = None) -> None:
             console.print(text(thing) if whole else thing, soft_wrap=whole)
 
 
-def deliver(report: BaseModel, target: str | None, sections: list[Section]) -> None:
+def deliver(report: BaseModel, target: str | None, *things: RenderableType | list[Section]) -> None:
     """Print a report, and write it where `--json` says; `-`: print it as JSON instead."""
-    if target == "-":
-        sys.stdout.write(report.model_dump_json(indent=2) + "\n")
-        return
-    say(sections)
-    if target:
-        write_json(Path(target), report)
-
-
-def write_json(path: Path, report: BaseModel) -> None:
     from toolloom.pipeline.store.files import write_lines
 
-    write_lines(path, [report.model_dump_json(indent=2).encode() + b"\n"])
+    dumped = report.model_dump_json(indent=2) + "\n"
+    if target == "-":
+        sys.stdout.write(dumped)
+        return
+    say(*things)
+    if target:
+        write_lines(Path(target), [dumped.encode()])
 
 
 def complain(message: str, event: str = "error") -> None:

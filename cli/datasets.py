@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from toolloom.cli.console import FOUND, HERE, Outputs, console_on, deliver, say, write_json
-from toolloom.cli.run import From, Name, RunOptions, end, extend, with_run_options
+from toolloom.cli.console import FOUND, HERE, Dataset, JsonFile, Outputs, console_on, deliver, say
+from toolloom.cli.run import From, Name, NextSeed, RunOptions, extend, with_run_options
 from toolloom.pipeline.store.secrets import SECRETS
 
 
@@ -20,10 +20,7 @@ def regenerate(
     split: Annotated[str, typer.Argument(metavar="SPLIT", help="The split, such as `test_tool`.")],
     dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="The dataset.")],
     version: From = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Seed of the new rows, instead of the next one."),
-    ] = None,
+    seed: NextSeed = None,
     recipe: Annotated[
         Path | None,
         typer.Option(
@@ -44,28 +41,12 @@ def regenerate(
     Examples: `toolloom regenerate test_tool --dataset quickstart --seed 11`,
     `toolloom regenerate train --dataset quickstart --keep`
     """
-    from toolloom.pipeline.growth import hold_version, plan_regeneration
-    from toolloom.schemas import load_recipe
-
-    with hold_version(options.outputs, dataset):
-        planned = plan_regeneration(
-            options.outputs,
-            dataset,
-            split,
-            version=version,
-            seed=seed,
-            recipe=None if recipe is None else load_recipe(recipe),
-            keep=keep,
-        )
-        assert planned.regenerate
-        begun = planned.regenerate.version
-        task = f"Growing {split} of {begun}" if keep else f"Making {split} of {begun} anew"
-        asked = {"split": split, "keep": keep}
-        made = extend(planned, task, options, recipe, regenerate=asked)
-    advice = f"Another --seed than {planned.seed} asks anew."
+    task = f"Growing {split} of {{version}}" if keep else f"Making {split} of {{version}} anew"
+    advice = "Another --seed than {seed} asks anew."
     if keep and seed is None:
         advice = "The same command draws with the next seed now."
-    end(made, options, f" {advice}")
+    change = {"regenerate": {"split": split, "keep": keep}}
+    extend(dataset, change, task, advice, options, version=version, seed=seed, recipe=recipe)
 
 
 def versions(name: Name, outputs: Outputs = HERE) -> None:
@@ -86,10 +67,7 @@ def diff(
     before: Annotated[str, typer.Argument(metavar="V1", help="A version, such as 1.0.0.")],
     after: Annotated[str, typer.Argument(metavar="V2", help="Another, or `latest`.")] = "latest",
     n: Annotated[int, typer.Option("-n", min=0, help="Rows of each kind to print.")] = 1,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Also write the figures to this file."),
-    ] = None,
+    json_file: JsonFile = None,
     outputs: Outputs = HERE,
 ) -> None:
     """Compare two versions of a dataset: rows added, removed and changed, and the figures.
@@ -106,19 +84,12 @@ def diff(
     made = compare(
         *(find_version(outputs, v if "/" in v else f"{name}/{v}") for v in (before, after)), keep=n
     )
-    say(diff_sections(made), *examples_view(made.examples))
-    if json_file:
-        write_json(json_file, made)
+    deliver(made, json_file, diff_sections(made), *examples_view(made.examples))
 
 
 def verify(
-    what: Annotated[
-        str, typer.Argument(metavar="FOLDER|NAME[/VERSION]", help="A version of a dataset.")
-    ],
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FILE|-", help="Write the report there, or print it (-)."),
-    ] = None,
+    what: Dataset,
+    json_file: JsonFile = None,
     outputs: Outputs = HERE,
 ) -> None:
     """Check a version again, offline: every byte, every row, its splits, parent and figures.
@@ -146,12 +117,7 @@ def verify(
 
 
 def complexity(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME[/VERSION]", help="A dataset, `name/1.0.0`, or a version's path."
-        ),
-    ],
+    name: Dataset,
     test: Annotated[
         str | None,
         typer.Option(metavar="SPLIT", help="The split to test; without it a line for each."),
@@ -166,12 +132,7 @@ def complexity(
         ),
     ] = False,
     n: Annotated[int, typer.Option("-n", min=0, help="Farthest combinations to print.")] = 5,
-    json_file: Annotated[
-        str | None,
-        typer.Option(
-            "--json", metavar="FILE|-", help="Write the figures there, or print them (-)."
-        ),
-    ] = None,
+    json_file: JsonFile = None,
     outputs: Outputs = HERE,
 ) -> None:
     """Measure how hard it is to choose the calls of a split, given examples from another.

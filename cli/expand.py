@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say
-from toolloom.cli.run import From, Name, RunOptions, end, extend, with_run_options
+from toolloom.cli.run import From, Name, NextSeed, RunOptions, extend, with_run_options
 
 if TYPE_CHECKING:
     from toolloom.pipeline.store.version import Version
@@ -38,9 +38,6 @@ class OrDataset(TyperGroup):
 
 app = typer.Typer(cls=OrDataset, rich_markup_mode="markdown", help=HELP)
 
-Seed = Annotated[
-    int | None, typer.Option(min=0, help="Seed for random choices, in place of the next one.")
-]
 RecipeAt = Annotated[
     Path | None,
     typer.Option(metavar="RECIPE", help="Recipe whose models to use, instead of the last run's."),
@@ -65,7 +62,7 @@ def expand(
     ] = False,
     split: Splits = None,
     version: From = None,
-    seed: Seed = None,
+    seed: NextSeed = None,
     recipe: RecipeAt = None,
 ) -> None:
     """Add checked rows of templates to a dataset, as its next version.
@@ -104,7 +101,7 @@ def rewrite(
     ] = None,
     split: Splits = None,
     version: From = None,
-    seed: Seed = None,
+    seed: NextSeed = None,
     recipe: RecipeAt = None,
 ) -> None:
     """Rewrite requests at five granularities, in the dataset's next version.
@@ -131,8 +128,8 @@ def _add(
     recipe: Path | None,
 ) -> None:
     """Add to a dataset what was asked for, with the defaults of what was not."""
-    from toolloom.pipeline.growth import hold_version, parsed_plan, plan_extension
-    from toolloom.schemas import ExpansionPlan, RewritePlan, Split, load_recipe
+    from toolloom.pipeline.growth import parsed_plan
+    from toolloom.schemas import ExpansionPlan, RewritePlan, Split
 
     for name in splits or ():
         known("--split", name, list(Split))
@@ -140,21 +137,13 @@ def _add(
     given = {name: value for name, value in asked.items() if value is not None}
     kind: Any = ExpansionPlan if command == "expand" else RewritePlan
     plan = parsed_plan(kind, given, "--")
-    task = "Rewriting requests"
+    task = "Rewriting requests, for {version}"
     advice = "Requests that have instructions already are not rewritten."
     if command == "expand":
-        task = f"Adding {plan.rows:,} rows"
+        task = f"Adding {plan.rows:,} rows, for {{version}}"
         advice = "Another --seed, or more --templates, may add rows."
-    base = None if recipe is None else load_recipe(recipe)
-    with hold_version(options.outputs, dataset):
-        planned = plan_extension(
-            options.outputs, dataset, version=version, seed=seed, recipe=base, **{command: plan}
-        )
-        assert planned.extend
-        to = planned.extend.version or f"{planned.name}, which is new"
-        fields = {command: plan.model_dump(mode="json")}
-        made = extend(planned, f"{task}, for {to}", options, recipe, **fields)
-    end(made, options, f" {advice}")
+    change = {command: plan.model_dump(mode="json")}
+    extend(dataset, change, task, advice, options, version=version, seed=seed, recipe=recipe)
 
 
 SHOWN = 10  # templates mined of a dataset
@@ -209,22 +198,20 @@ def _templates(
 ) -> tuple[list[Template], list[Rejected]]:
     """The templates that are asked for, and the samples that make none."""
     from toolloom.pipeline.templates.written import Given, load_templates
-    from toolloom.schemas import Api, Rejected, StoreError, Template
+    from toolloom.schemas import Api, Rejected, Template
 
     if not paths and version is not None:
         made = _mined(version)
         refused = [one for one in made if isinstance(one, Rejected)]
         return [one for one in made if isinstance(one, Template)], refused
-    given: dict[str, Api] = {}
-    try:
-        for row in version.rows("apis") if version else ():
+    if version is None:
+        return load_templates(paths, Given(seed=seed)), []
+    known: dict[str, Api] = {}
+    for row in version.rows("apis"):
+        with version.readable(row):
             api = Api.model_validate_json(row["record"])
-            given.setdefault(api.id, api)
-    except ValueError as error:
-        assert version
-        raise StoreError(f"{version.path}: the config `apis` is damaged.") from error
-    apis = [*given.values()] if version else None
-    return load_templates(paths, Given(apis, seed=seed)), []
+        known.setdefault(api.id, api)
+    return load_templates(paths, Given([*known.values()], seed=seed)), []
 
 
 def _mined(version: Version) -> list[Template | Rejected]:

@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, console_on, known, say
+from toolloom.cli.console import (
+    HERE,
+    NOTHING_ACCEPTED,
+    Dataset,
+    JsonFile,
+    Outputs,
+    console_on,
+    known,
+    say,
+)
 
 if TYPE_CHECKING:
     from toolloom.pipeline.formats.audit import AuditReport
 
 
 def export(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A dataset, `name/1.0.0`, or a version's path.")
-    ],
+    name: Dataset,
     format_: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="The trainer's format.")
     ],
@@ -79,10 +86,7 @@ def audit(
         Path, typer.Argument(metavar="FILE", help="JSON, JSON lines or Parquet, or a folder.")
     ],
     n: Annotated[int, typer.Option("-n", min=0, max=1000, help="Examples of each reason.")] = 3,
-    json_file: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FILE|-", help="Write the report there, or print it (-)."),
-    ] = None,
+    json_file: JsonFile = None,
     flagged: Annotated[
         Path | None,
         typer.Option(
@@ -101,7 +105,6 @@ def audit(
     from toolloom.pipeline.formats.audit import flagged_rows, write_report
     from toolloom.pipeline.pages.screen import ticking
 
-    report_path = Path(json_file) if json_file not in (None, "-") else None
     with ExitStack() as stack:
         tell = stack.enter_context(ticking(console_on(sys.stderr)))
 
@@ -111,8 +114,8 @@ def audit(
 
         flag = stack.enter_context(flagged_rows(flagged, file)) if flagged else None
         report = audits.audit(file, examples=n, flag=flag, tell=watch)
-    if report_path:
-        write_report(report_path, report, file)
+    if json_file and json_file != "-":
+        write_report(Path(json_file), report, file)
     if json_file == "-":
         sys.stdout.write(audits.dumped(report.as_json(), indent=2) + "\n")
     else:

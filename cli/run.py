@@ -21,14 +21,15 @@ from toolloom.cli.cache import CacheAt
 from toolloom.cli.console import (
     HERE,
     NOTHING_ACCEPTED,
+    JsonFile,
     Level,
     Outputs,
     complain,
     console_on,
+    deliver,
     reopen_log,
     say,
     start_log,
-    write_json,
 )
 
 if TYPE_CHECKING:
@@ -42,10 +43,21 @@ RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe, 
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, help="Seed to use in place of the recipe's.")
 ]
+NextSeed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed of the new rows, instead of the next one.")
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dataset.")]
 From = Annotated[
     str | None,
     typer.Option("--from", metavar="VERSION", help="Version to start from, instead of the latest."),
+]
+LogJson = Annotated[
+    bool,
+    typer.Option("--log-json", help="Write progress and log to stderr as JSON, one object a line."),
+]
+LogLevel = Annotated[
+    Level | None,
+    typer.Option(help="Lowest level that is logged: `warning`, or `info` with --log-json."),
 ]
 
 
@@ -70,20 +82,8 @@ class RunOptions:
         ),
     ] = None
     cache: CacheAt = None
-    log_json: Annotated[
-        bool,
-        typer.Option(
-            "--log-json", help="Write progress and log to stderr as JSON, one object a line."
-        ),
-    ] = False
-    log_level: Annotated[
-        Level | None,
-        typer.Option(help="Lowest level that is logged: `warning`, or `info` with --log-json."),
-    ] = None
-
-    @property
-    def chosen_engine(self) -> str:
-        return self.engine or ("prefect" if server_is_configured() else "local")
+    log_json: LogJson = False
+    log_level: LogLevel = None
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -95,7 +95,7 @@ def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
         own = {name: given.pop(name) for name in names}
         command(options=RunOptions(**own), **given)
 
-    hints = {**get_type_hints(RunOptions, include_extras=True)}
+    hints = get_type_hints(RunOptions, include_extras=True)
     hints |= get_type_hints(command, include_extras=True)
     own = [p for p in signature(command).parameters.values() if p.name != "options"]
     more = [Parameter(each.name, own[0].kind, default=each.default) for each in fields(RunOptions)]
@@ -158,18 +158,15 @@ def validate(recipe: RecipePath) -> None:
             environment.get_template(name)
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"prompts/{name}, line {error.lineno}: {error.message}") from error
-    count = len(names)
-    say("", *sources, f"The recipe is valid, and so are the {count} prompt templates.")
+    say("", *sources, f"The recipe is valid, and so are the {len(names)} prompt templates.")
 
 
 def preview(
     recipe: RecipePath,
     n: Annotated[int, typer.Option("-n", min=1, max=100, help="Rows to show.")] = 3,
     seed: Seed = None,
-    log_json: Annotated[
-        bool, typer.Option("--log-json", help="Progress and log as JSON on stderr.")
-    ] = False,
-    log_level: Annotated[Level | None, typer.Option(help="Lowest level that is logged.")] = None,
+    log_json: LogJson = False,
+    log_level: LogLevel = None,
 ) -> None:
     """Make a few rows and print them, with what was rejected on the way. Nothing is kept.
 
@@ -199,10 +196,7 @@ def estimate(
     seed: Seed = None,
     outputs: Outputs = HERE,
     cache: CacheAt = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Also write the forecast to this file."),
-    ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Forecast requests, tokens and cost of a run, stage by stage, from a small sample of it.
 
@@ -220,9 +214,7 @@ def estimate(
         made = signals.run(
             forecasts.estimate(chosen, n, outputs=outputs, cache=cache, progress=progress)
         )
-    say(forecast_sections(made))
-    if json_file:
-        write_json(json_file, made)
+    deliver(made, json_file, forecast_sections(made))
 
 
 @with_run_options
@@ -252,22 +244,41 @@ def watched(recipe: Recipe, log_json: bool, log_level: Level | None) -> Progress
 
 
 def extend(
-    planned: Recipe, task: str, options: RunOptions, recipe: Path | None, **change: JsonObject
-) -> Made:
-    """Carry out a plan that begins with a version. `task`: what is done, as people say it;
-    `change`: the same for a flow."""
-    begun = planned.regenerate or planned.extend
-    assert begun
-    return carry_out(
-        planned,
-        f"{task}: run {planned.run_id} in {options.outputs / 'runs'}",
-        options,
-        dataset=planned.name,
-        change=change,
-        version=begun.version.rpartition("/")[2] or None,
-        seed=planned.seed,
-        recipe=None if recipe is None else str(recipe.resolve()),
-    )
+    dataset: str,
+    change: JsonObject,
+    task: str,
+    advice: str,
+    options: RunOptions,
+    *,
+    version: str | None,
+    seed: int | None,
+    recipe: Path | None,
+) -> None:
+    """Make a dataset's next version by a `change`, as flows know it, and tell what came of it.
+    `task` says what is done to its `{version}`, `advice` what to do where nothing is accepted;
+    the run has its `{seed}`."""
+    from toolloom.pipeline.growth import hold_version, plan_change
+    from toolloom.schemas import load_recipe
+
+    with hold_version(options.outputs, dataset):
+        base = load_recipe(recipe) if recipe else None
+        planned = plan_change(
+            options.outputs, dataset, change, version=version, seed=seed, recipe=base
+        )
+        begun = planned.regenerate or planned.extend
+        assert begun
+        told = task.format(version=begun.version or f"{planned.name}, which is new")
+        made = carry_out(
+            planned,
+            f"{told}: run {planned.run_id} in {options.outputs / 'runs'}",
+            options,
+            dataset=planned.name,
+            change=change,
+            version=begun.version.rpartition("/")[2] or None,
+            seed=planned.seed,
+            recipe=str(recipe.resolve()) if recipe else None,
+        )
+    end(made, options, f" {advice.format(seed=planned.seed)}")
 
 
 def carry_out(planned: Recipe, message: str, options: RunOptions, **parameters: Any) -> Made:
@@ -276,7 +287,8 @@ def carry_out(planned: Recipe, message: str, options: RunOptions, **parameters: 
     from toolloom.pipeline.pages.sections import too_small
     from toolloom.pipeline.shard import check_engine
 
-    engine, outputs, cache = options.chosen_engine, options.outputs, options.cache
+    engine = options.engine or ("prefect" if server_is_configured() else "local")
+    outputs, cache = options.outputs, options.cache
     check_engine(planned, engine, options.address)  # before anything is started
     with watched(planned, options.log_json, options.log_level) as watch:
         watch.say("run", message, run=planned.run_id)

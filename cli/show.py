@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from toolloom.cli.console import HERE, Outputs, console_on, known, say
+from toolloom.cli.console import HERE, Dataset, Outputs, console_on, known, say
 from toolloom.cli.run import tell_templates
 
 if TYPE_CHECKING:
@@ -107,9 +107,7 @@ def _find(outputs: Path, what: str) -> RunFolder | Version:
 
 
 def report(
-    dataset: Annotated[
-        str, typer.Argument(metavar="DATASET", help="NAME, NAME/VERSION, or a version's folder.")
-    ],
+    dataset: Dataset,
     output: Annotated[
         Path | None,
         typer.Option(

@@ -52,18 +52,12 @@ def check(
     Example: `toolloom world check recipes/worlds/shop.yaml`
     """
     from toolloom.pipeline.checks.world.interpreter import Machine
-    from toolloom.pipeline.worlds.library import (
-        found,
-        has_scripts,
-        load_scripts,
-        load_world,
-        taskless,
-    )
+    from toolloom.pipeline.worlds.library import found, load_scripts, load_world, taskless
     from toolloom.pipeline.worlds.soundness import examine, score
     from toolloom.schemas import Reason
 
     machine = Machine(load_world(file))
-    scripts = load_scripts(file, machine) if has_scripts(file) else []
+    scripts = load_scripts(file, machine) if file.with_suffix(".scripts.yaml").exists() else []
     result = examine(machine, seed)
     if why := taskless(machine, seed):
         result.add(Reason.WORLD_UNREACHABLE, "", [why])
@@ -263,10 +257,11 @@ def write(
     elif not about:
         raise typer.BadParameter("Say what the world is about, or give a document with --from.")
 
-    async def work(job: Any) -> Any:
-        return await write_world(Domain(category=category, name=about), job, complain, apis)
-
-    made = _asked(recipe, outputs, seed, about, "a world", work)
+    wanted = Domain(category=category, name=about)
+    made = _asked(
+        *(recipe, outputs, seed, about, "a world"),
+        lambda job: write_world(wanted, job, complain, apis),
+    )
     made.left |= skipped
     path = to or outputs / "worlds" / f"{made.world.name if made.world else 'none'}.yaml"
     _report(made, path, seed)
@@ -311,12 +306,11 @@ def script(
         complain(f"Task {number} of seed {seed} has no calls for a script. Take another number.")
         raise typer.Exit(FOUND)
     world, raw = world_of(str(file)), read(file, WorldError, plain=False).value
-
-    async def work(job: Any) -> Any:
-        return await write_script(world, raw, task, job)
-
     try:
-        made = _asked(recipe, outputs, seed, f"{world.name} script", "a script", work).value
+        made = _asked(
+            *(recipe, outputs, seed, f"{world.name} script", "a script"),
+            lambda job: write_script(world, raw, task, job),
+        ).value
     except NoUsableAnswer as why:
         complain(f"No script: {why.reason}: {why.detail}")
         raise typer.Exit(NOTHING_ACCEPTED) from why
@@ -415,12 +409,12 @@ def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:
     """The world of a file, a state of it, and the moment."""
     from toolloom.pipeline.checks.world.interpreter import Machine
     from toolloom.pipeline.sampling.values import rng_for
+    from toolloom.pipeline.worlds.given import StartStates
     from toolloom.pipeline.worlds.library import load_world
-    from toolloom.pipeline.worlds.states import draw_now, draw_state
 
-    machine, rng = Machine(load_world(file)), rng_for(seed, "state")
-    now = draw_now(rng)
-    return machine, draw_state(machine, rng, now), now
+    machine = Machine(load_world(file))
+    now, state = StartStates(machine).draw(rng_for(seed, "state"))
+    return machine, state, now
 
 
 def _lines() -> Iterator[str]:

@@ -23,7 +23,7 @@ from pydantic import Field
 from toolloom.llm.cache import address
 from toolloom.pipeline.dataset.run_report import Summary
 from toolloom.pipeline.progress import Progress
-from toolloom.pipeline.run import run, standard_stages
+from toolloom.pipeline.run import run, sample_of, standard_stages
 from toolloom.pipeline.stage import Context, Stage, StageInput, planned, use_of
 from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.schemas import (
@@ -116,17 +116,9 @@ async def estimate(
     chosen = planned(standard_stages() if stages is None else stages, recipe)
     sampled, direct = {stage.name: Sampled() for stage in chosen}, {"mode": "direct"}
     # The queries of a sample, without batches; its domains are the run's.
-    small = recipe.model_copy(
-        update={
-            "queries": recipe.queries.model_copy(update={"count": min(n, recipe.queries.count)}),
-            "worlds": recipe.worlds and recipe.worlds.at_most(n),
-            "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n}),
-            "regenerate": None,
-            "extend": None,
-            "agents": {name: {**fields, **direct} for name, fields in recipe.agents.items()},
-            "model": recipe.model.model_copy(update=direct),
-        }
-    )
+    agents = {name: {**fields, **direct} for name, fields in recipe.agents.items()}
+    model = recipe.model.model_copy(update=direct)
+    small = sample_of(recipe, queries=n, expanded=n, agents=agents, model=model)
     with tempfile.TemporaryDirectory(prefix="toolloom-estimate-") as name:
         try:
             summary = await run(

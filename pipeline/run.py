@@ -51,15 +51,7 @@ from toolloom.pipeline.store.files import Rows, Stopped
 from toolloom.pipeline.store.run_folder import Mark, RunFolder, StageFolder, batches
 from toolloom.pipeline.store.sync import local_outputs
 from toolloom.pipeline.worlds.library import keep
-from toolloom.schemas import (
-    Granularity,
-    Instruction,
-    Recipe,
-    Record,
-    Rejected,
-    Sample,
-    load_recipe,
-)
+from toolloom.schemas import Granularity, Instruction, Recipe, Record, Rejected, Sample, load_recipe
 
 T = TypeVar("T")
 
@@ -173,9 +165,19 @@ async def preview(recipe: Recipe, n: int = 3, **options: Any) -> Preview:
 
     Works in a folder of its own that is removed: no run sees it, and it sees no run's answers.
     """
+    # No more APIs than the pools of its queries need.
+    few = max(3, -(-(recipe.queries.distractors + 4) // recipe.apis.per_domain))
+    domains = 1 if recipe.writes_worlds else min(recipe.apis.domains, few)
+    small = sample_of(
+        recipe,
+        queries=3 * n,  # as some are rejected
+        expanded=n,
+        apis=recipe.apis.model_copy(update={"domains": domains}),
+        rewrite=recipe.rewrite and recipe.rewrite.model_copy(update={"seeds": ()}),
+    )
     with tempfile.TemporaryDirectory(prefix="toolloom-preview-") as name:
         outputs, cache = Path(name), str(Path(name) / "cache.sqlite")
-        made = await run(shrunk(recipe, n), outputs=outputs, cache=cache, **options)
+        made = await run(small, outputs=outputs, cache=cache, **options)
         folder = RunFolder(Path(made.path))
         rows = chain(islice(folder.samples(), n), islice(folder.expanded(), n))
         return Preview(
@@ -185,23 +187,17 @@ async def preview(recipe: Recipe, n: int = 3, **options: Any) -> Preview:
         )
 
 
-def shrunk(recipe: Recipe, n: int) -> Recipe:
-    """A recipe for about `n` rows: three times the queries, as some are rejected, and no more
-    APIs than their pools need."""
-    apis, queries = recipe.apis, recipe.queries
-    few = max(3, -(-(queries.distractors + 4) // apis.per_domain))
-    domains = 1 if recipe.writes_worlds else min(apis.domains, few)
-    changes = {
-        "apis": apis.model_copy(update={"domains": domains}),
-        "queries": queries.model_copy(update={"count": min(queries.count, 3 * n)}),
-        "worlds": recipe.worlds and recipe.worlds.at_most(3 * n),
+def sample_of(recipe: Recipe, queries: int, expanded: int, **changes: Any) -> Recipe:
+    """A recipe that makes no more than so many queries and rows of templates, with `changes`."""
+    count = min(recipe.queries.count, queries)
+    smaller = {
+        "queries": recipe.queries.model_copy(update={"count": count}),
+        "worlds": recipe.worlds and recipe.worlds.at_most(queries),
+        "expand": recipe.expand and recipe.expand.model_copy(update={"rows": expanded}),
         "regenerate": None,
         "extend": None,
-        # No more of what its few APIs and samples need.
-        "expand": recipe.expand and recipe.expand.model_copy(update={"rows": n}),
-        "rewrite": recipe.rewrite and recipe.rewrite.model_copy(update={"seeds": ()}),
     }
-    return recipe.model_copy(update=changes)
+    return recipe.model_copy(update={**smaller, **changes})
 
 
 def run_recipe(

@@ -239,10 +239,6 @@ def use_of(stage: str, outcome: Outcome) -> Usage:
     """What one record's work used. Records that one answer made share an equal provenance."""
     records: chain[Any] = chain(outcome.accepted, outcome.rejected)
     shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
-    return Usage(
-        requests=sum(p.requests for p in shares),
-        prompt_tokens=sum(p.prompt_tokens for p in shares),
-        cached_tokens=sum(p.cached_tokens for p in shares),
-        completion_tokens=sum(p.completion_tokens for p in shares),
-        cost=sum(sorted(p.cost for p in shares)),
-    )
+    # Sorted, as sums of costs differ by their order.
+    sums = {name: sum(sorted(getattr(p, name) for p in shares)) for name in Usage.model_fields}
+    return Usage.model_validate(sums)

@@ -7,31 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 
 from toolloom.agents import api, domain, query, rewriter, simulator, tester
 from toolloom.agents.ask import BadAnswer, Costs, Job, duplicate, twin
 from toolloom.pipeline.apis.catalogue import categories, category, examples_for
-from toolloom.pipeline.apis.sources import (
-    NOT_WANTED,
-    imported,
-    mended_by,
-    shown,
-)
+from toolloom.pipeline.apis.sources import NOT_WANTED, imported, mended_by, shown
 from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.balance import balance
 from toolloom.pipeline.dataset.planning import seed_of
-from toolloom.pipeline.environments.environment import (
-    WorldSession,
-    moment_of,
-)
+from toolloom.pipeline.environments.environment import WorldSession, moment_of
 from toolloom.pipeline.environments.executed import replay
-from toolloom.pipeline.environments.play import (
-    Script,
-)
+from toolloom.pipeline.environments.play import Script
 from toolloom.pipeline.formats import toolbench
 from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
@@ -64,6 +55,7 @@ from toolloom.schemas import (
     RecipeError,
     Record,
     Rejected,
+    RewritePlan,
     Sample,
     Seed,
     Template,
@@ -86,10 +78,7 @@ def feed_domains(given: StageInput) -> Iterator[Brief]:
     for each in chosen:
         if parts[each.name]:
             yield Brief(
-                category=each.name,
-                about=each.about,
-                examples=each.examples,
-                count=parts[each.name],
+                category=each.name, about=each.about, examples=each.examples, count=parts[each.name]
             )
 
 
@@ -103,14 +92,23 @@ async def name_domains(brief: Brief, context: Context) -> Outcome:
 
 def settle_domains(found: Sequence[Domain]) -> Outcome:
     """Reject domains that another category has already."""
-    kept: dict[str, Domain] = {}
+    return _new_of(found, "domains", twin)
+
+
+def _new_of(
+    found: Sequence[Domain | World],
+    stage: str,
+    same: Callable[[str, Iterable[str]], str | None],
+) -> Outcome:
+    """Part records from those that are the `same` as one before them, by their names."""
+    kept: dict[str, Domain | World] = {}
     rejected: list[Rejected] = []
     for each in found:
-        other = twin(each.name, kept)
+        other = same(each.name, kept)
         if other is None:
             kept[each.name] = each
         else:
-            rejected.append(duplicate(each, other, "domains"))
+            rejected.append(duplicate(each, other, stage))
     return Outcome(tuple(kept.values()), tuple(rejected))
 
 
@@ -140,14 +138,7 @@ async def take_worlds(subject: WorldPlan | Domain, context: Context) -> Outcome:
 
 def settle_worlds(found: Sequence[World]) -> Outcome:
     """Reject worlds whose name another has already."""
-    kept: dict[str, World] = {}
-    rejected: list[Rejected] = []
-    for each in found:
-        if each.name in kept:
-            rejected.append(duplicate(each, each.name, "worlds"))
-        else:
-            kept[each.name] = each
-    return Outcome(tuple(kept.values()), tuple(rejected))
+    return _new_of(found, "worlds", lambda name, kept: name if name in kept else None)
 
 
 def worlds_of(given: StageInput) -> list[World]:
@@ -330,7 +321,6 @@ def check_seeds(recipe: Recipe) -> None:
                 "nothing that was asked for. Name a capable one: `agents: {rewriter: {base_url: "
                 "…, model: …}}` in a recipe that is given with --recipe."
             )
-
         _check_there("rewrite.seeds", recipe.rewrite.seeds)
         toolbench.check_seeds(recipe.rewrite.seeds)
 
@@ -352,21 +342,14 @@ def feed_seeds(given: StageInput) -> Iterator[Record]:
     Only of the splits that are wanted. Samples in which nothing fits the request have no path,
     hence no tag that a level could name: they yield nothing.
     """
-    plan = given.recipe.rewrite
-    splits = plan.splits if plan else ()
-    for seed in _seeds(given):
-        if not (splits and isinstance(seed, Seed) and seed.split not in splits):
+    plan, wanted = given.recipe.splits, given.recipe.rewrite or RewritePlan()
+    rows = (row for _, row in given.rows.objects())
+    found = (seed_of(row, split_of(plan, row["dialogue"]["query"])) for row in rows)
+    apis = (Api.model_validate(api) for _, api in given.earlier("apis").objects())
+    trees = toolbench.tree_seeds(wanted.seeds, plan, given.stage, apis, given.rows.check)
+    for seed in chain(filter(None, found), trees if wanted.seeds else ()):
+        if not wanted.splits or isinstance(seed, Rejected) or seed.split in wanted.splits:
             yield seed
-
-
-def _seeds(given: StageInput) -> Iterator[Seed | Rejected]:
-    plan, wanted = given.recipe.splits, given.recipe.rewrite
-    for _, sample in given.rows.objects():
-        if seed := seed_of(sample, split_of(plan, sample["dialogue"]["query"])):
-            yield seed
-    if wanted and wanted.seeds:
-        apis = (Api.model_validate(api) for _, api in given.earlier("apis").objects())
-        yield from toolbench.tree_seeds(wanted.seeds, plan, given.stage, apis, given.rows.check)
 
 
 async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
@@ -422,11 +405,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),
     Stage(
-        "deduplicated",
-        "",
-        Sample,
-        Sample,
-        sift=partial(late, f"{CURATION}.duplicates:deduplicate"),
+        "deduplicated", "", Sample, Sample, sift=partial(late, f"{CURATION}.duplicates:deduplicate")
     ),
     Stage(
         "templates",

@@ -6,18 +6,10 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from toolloom.schemas.base import JsonObject, Provenance, Record
+from toolloom.schemas.base import JsonObject, Provenance, Record, empty
 
 SourceKind: TypeAlias = Literal[
-    "generated",
-    "openapi",
-    "mcp",
-    "python",
-    "openai",
-    "toolbench",
-    "api-bank",
-    "world",
-    "builtin",
+    "generated", "openapi", "mcp", "python", "openai", "toolbench", "api-bank", "world", "builtin"
 ]
 
 
@@ -85,16 +77,12 @@ class Api(Record):
 
     def document(self) -> JsonObject:
         """What API Search returns for it, and what its own prompt turns show."""
-        shown: JsonObject = {
-            "name": self.function,
-            "description": self.description,
-            "parameters": self.parameters,
-        }
+        shown = self.as_tool()["function"]
         return shown if self.returns is None else {**shown, "returns": self.returns}
 
     def as_tool(self) -> JsonObject:
         """An entry of the `tools` array of OpenAI's chat completions."""
-        described: dict[str, Any] = {
+        described: JsonObject = {
             "name": self.function,
             "description": self.description,
             "parameters": self.parameters,
@@ -130,14 +118,7 @@ API_SEARCH = Api(
 
 
 Format: TypeAlias = Literal[
-    "auto",
-    "openapi",
-    "mcp",
-    "python",
-    "openai",
-    "toolbench",
-    "api-bank",
-    "pool",
+    "auto", "openapi", "mcp", "python", "openai", "toolbench", "api-bank", "pool"
 ]
 
 
@@ -160,9 +141,7 @@ class ApiSource(Record):
         default=(), description="APIs to take, by name, operation or function; empty: all."
     )
     without: tuple[str, ...] = Field(
-        default=(),
-        exclude_if=lambda value: not value,
-        description="APIs to leave out, by the same names.",
+        default=(), exclude_if=empty, description="APIs to leave out, by the same names."
     )
     values: dict[str, tuple[Any, ...]] = Field(
         default_factory=dict,

@@ -22,6 +22,11 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def empty(value: Any) -> bool:
+    """`exclude_if` of fields that came later: records without them keep their bytes and ids."""
+    return not value
+
+
 def first_error(error: ValidationError, whole: str = "") -> str:
     """The first fault of a record after the field it is in, or `whole` if it is in no field."""
     first = error.errors(include_url=False, include_input=False)[0]

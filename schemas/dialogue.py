@@ -56,8 +56,7 @@ class Execution(Record):
     failure: Failure | None = Field(default=None, description="How it failed, if it did.")
     digest: str = Field(default="", description="SHA-256 of the whole observation, if executed.")
     whole_tokens: int | None = Field(
-        default=None,
-        description="If it was compressed: how long it was, in tokens (estimated).",
+        default=None, description="If it was compressed: how long it was, in tokens (estimated)."
     )
 
 

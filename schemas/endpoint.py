@@ -12,14 +12,7 @@ from toolloom.schemas.base import Record
 
 # Fields that decide how a run is done, not what it makes: changing them goes on with the run.
 EXECUTION = frozenset(
-    {
-        "concurrency",
-        "key_env",
-        "requests_per_minute",
-        "retry",
-        "timeout",
-        "tokens_per_minute",
-    }
+    {"concurrency", "key_env", "requests_per_minute", "retry", "timeout", "tokens_per_minute"}
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from toolloom.schemas.api import ApiSource
-from toolloom.schemas.base import Record
+from toolloom.schemas.base import Record, empty
 from toolloom.schemas.endpoint import Endpoint
 from toolloom.schemas.query import Ability, Level, Scenario
 
@@ -124,12 +124,12 @@ class WorldPlan(Record):
     )
     states: dict[str, str] = Field(
         default_factory=dict,
-        exclude_if=lambda value: not value,
+        exclude_if=empty,
         description="Files with start states of worlds, by the world's name; else they are drawn.",
     )
     tasks: str = Field(
         default="",
-        exclude_if=lambda value: not value,
+        exclude_if=empty,
         description="File of tasks that are worded, instead of drawn ones: a line of JSON each.",
     )
     per_script: int = Field(
@@ -141,7 +141,6 @@ class WorldPlan(Record):
     turns: tuple[int, int] = Field(
         default=(1, 16), description="Least and most user turns of a dialogue."
     )
-
     scenarios: tuple[Scenario, ...] = Field(
         default=(), description="Scenarios that are drawn; empty: all there are."
     )
@@ -201,7 +200,6 @@ class QueryPlan(Record):
         min_length=1,
         description="Scenarios and their weights, where no world is played.",
     )
-
     levels: dict[Level, float] = Field(
         default_factory=lambda: dict.fromkeys(Level, 1.0),
         min_length=1,

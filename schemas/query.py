@@ -8,7 +8,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from toolloom.schemas.api import Api
-from toolloom.schemas.base import JsonObject, Provenance, Record
+from toolloom.schemas.base import JsonObject, Provenance, Record, empty
 from toolloom.schemas.world import Setting
 
 
@@ -128,14 +128,10 @@ class Need(Record):
     )
     fault: PlannedFault | None = Field(default=None, description="Error recovery: what fails.")
     setting: Setting | None = Field(
-        default=None,
-        exclude_if=lambda value: value is None,
-        description="Its place in a world, if it plays in one.",
+        default=None, exclude_if=empty, description="Its place in a world, if it plays in one."
     )
     text: str = Field(
-        default="",
-        exclude_if=lambda value: not value,
-        description="The first user turn, where a script words it.",
+        default="", exclude_if=empty, description="The first user turn, where a script words it."
     )
 
     def api(self, api_id: str) -> Api:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from toolloom.schemas.api import ApiSource
-from toolloom.schemas.base import LAYOUT, JsonObject, Record, digest
+from toolloom.schemas.base import LAYOUT, JsonObject, Record, digest, empty
 from toolloom.schemas.endpoint import (
     EXECUTION,
     NO_MODEL,
@@ -61,7 +61,7 @@ class Recipe(Record):
     apis: ApiPlan = Field(default_factory=ApiPlan, description="Where APIs come from.")
     worlds: WorldPlan | None = Field(
         default=None,
-        exclude_if=lambda value: value is None,
+        exclude_if=empty,
         description="Worlds that dialogues play in: a list of them, or a mapping with dials.",
     )
     search: SearchPlan = Field(default_factory=SearchPlan, description="How APIs are searched.")
@@ -86,8 +86,7 @@ class Recipe(Record):
         default=None, description="The version and split to make anew; `toolloom regenerate`."
     )
     extend: Extension | None = Field(
-        default=None,
-        description="The version to add to; `toolloom expand` and `toolloom rewrite`.",
+        default=None, description="The version to add to; `toolloom expand` and `toolloom rewrite`."
     )
     shard_size: int = Field(default=64, ge=1, le=10_000, description="Records in a shard.")
     prices: Prices = Field(
@@ -296,18 +295,16 @@ def load_recipe(path: str | Path, **changes: Any) -> Recipe:
     Paths in it are relative to its folder; the recipe that comes of it has them from the current
     one.
     """
-    text = _read_yaml(path)
-    data = text.value
-    if isinstance(data, Mapping):
-        made = {name: value for name, value in changes.items() if value is not None}
-        data = {**placed(data, Path(path).parent), **made}
-    return parse_recipe(data, str(path), text=text)
+    fields, text = _read_fields(path)
+    if isinstance(fields, Mapping):
+        fields |= {name: value for name, value in changes.items() if value is not None}
+    return parse_recipe(fields, str(path), text=text)
 
 
 def readable_sources(path: str | Path) -> list[ApiSource]:
     """Those sources of a recipe's file that can be told, however wrong the rest is."""
-    fields = _read_yaml(path).value
-    apis = placed(fields, Path(path).parent).get("apis") if isinstance(fields, Mapping) else None
+    fields, _ = _read_fields(path)
+    apis = fields.get("apis") if isinstance(fields, Mapping) else None
     found: list[ApiSource] = []
     for each in (apis.get("sources") if isinstance(apis, Mapping) else None) or ():
         with suppress(ValidationError):
@@ -328,13 +325,12 @@ def overridden(recipe: str | Path | JsonObject, overrides: JsonObject) -> Recipe
     """
     if not isinstance(overrides, Mapping):
         raise RecipeError('overrides: are a mapping of fields, such as `{"seed": 3}`.')
-    text = _read_yaml(recipe) if isinstance(recipe, str | Path) else None
-    fields = text.value if text else recipe
-    where = "the parameter `recipe`" if text is None else str(recipe)
+    fields: Any = recipe
+    where, text = "the parameter `recipe`", None
+    if isinstance(recipe, str | Path):
+        where, (fields, text) = str(recipe), _read_fields(recipe)
     if not isinstance(fields, Mapping):
         return parse_recipe(fields, where)
-    if isinstance(recipe, str | Path):
-        fields = placed(fields, Path(recipe).parent)
     if isinstance(overrides.get("prices"), Mapping) and isinstance(fields.get("prices"), str):
         fields = {**fields, "prices": _read_prices(fields["prices"])}
     return parse_recipe(_merged(fields, overrides), where, overrides, text)
@@ -415,6 +411,14 @@ def _origin(path: tuple[Any, ...], overrides: JsonObject | None) -> str:
             return ""
         found = found[part]
     return " (from the overrides)" if path and overrides else ""
+
+
+def _read_fields(path: str | Path) -> tuple[Any, YamlDocument]:
+    """The fields of a recipe's file, with paths from the current folder, and the file itself.
+    Raises RecipeError."""
+    text = _read_yaml(path)
+    is_mapping = isinstance(text.value, Mapping)
+    return placed(text.value, Path(path).parent) if is_mapping else text.value, text
 
 
 def _read_yaml(path: str | Path) -> YamlDocument:

@@ -136,7 +136,9 @@ def split_of(plan: SplitPlan, need: JsonObject) -> Split:
     so that the split is known before any model is asked.
     """
     setting = need.get("setting")
-    apis = _own(need, setting["world"]) if setting else needed(need)
+    apis = needed(need)
+    if setting:  # all that its world offers
+        apis = [api for api in shown(need) if api["source"]["reference"] == setting["world"]]
     zones = {zone(plan, *tool) for tool in set(map(tool_of, apis))}
     for unseen in (Split.TEST_CATEGORY, Split.TEST_TOOL):
         if unseen in zones:
@@ -144,11 +146,6 @@ def split_of(plan: SplitPlan, need: JsonObject) -> Split:
     if setting and setting["script"]:  # rows of one script say nearly the same
         return seen_split(plan, script_signature(setting["world"], setting["script"]))
     return seen_split(plan, signature(need["intent"]))
-
-
-def _own(need: JsonObject, world: str) -> list[JsonObject]:
-    """The operations of a world, of what is shown."""
-    return [api for api in shown(need) if api["source"]["reference"] == world]
 
 
 def script_signature(world: str, script: str) -> str:

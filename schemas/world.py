@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field
 
-from toolloom.schemas.base import JsonObject, Provenance, Record, digest
+from toolloom.schemas.base import JsonObject, Provenance, Record, digest, empty
 
 
 class World(Record):
@@ -22,17 +22,21 @@ class World(Record):
     about: str = Field(description="What it is, in a sentence.")
     licence: str = Field(
         default="",
-        exclude_if=lambda value: not value,
+        exclude_if=empty,
         description="SPDX identifier, where known: of the worlds that ship.",
     )
     spec: JsonObject = Field(description="The world as its interpreter takes it.")
     scripts: tuple[JsonObject, ...] = Field(default=(), description="Its scripts, as written.")
     text: str = Field(
-        default="",
-        exclude_if=lambda value: not value,
-        description="Its YAML file, if the API agent wrote it.",
+        default="", exclude_if=empty, description="Its YAML file, if the API agent wrote it."
     )
     provenance: tuple[Provenance, ...] = Field(default=(), description="How it was chosen.")
+
+    @classmethod
+    def of(cls, spec: JsonObject, **more: Any) -> World:
+        """The world that a spec is, which was read; of no category or tool it is one itself."""
+        named = {field: spec[field] or spec["name"] for field in ("category", "tool")}
+        return cls(name=spec["name"], about=spec["about"], spec=spec, **named, **more)
 
     @property
     def id(self) -> str:
@@ -51,7 +55,7 @@ class Told(Record):
     said: str = Field(description="As it may be said: «tomorrow at 9 am».")
     field: str = Field(
         default="",
-        exclude_if=lambda value: not value,
+        exclude_if=empty,
         description="The result's field, where no words were written for it yet.",
     )
 
@@ -88,11 +92,9 @@ class Setting(Record):
     seed: int = Field(default=0, description="Of what the script draws: rows, and words.")
     plan: tuple[Turn, ...] = Field(
         default=(),
-        exclude_if=lambda value: not value,
+        exclude_if=empty,
         description="Of a solved task: what is to be said, turn by turn; empty once it is played.",
     )
     words: tuple[Turn, ...] = Field(
-        default=(),
-        exclude_if=lambda value: not value,
-        description="The words for it; empty once they are played.",
+        default=(), exclude_if=empty, description="The words for it; empty once they are played."
     )

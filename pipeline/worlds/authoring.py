@@ -67,7 +67,8 @@ Ailing = dict[str, list[tuple[Reason, str]]]  # what is wrong with operations
 class Authored:
     """What came of a domain: the world or why there is none, and what was dropped on the way."""
 
-    outcome: Outcome
+    world: World | None = None
+    rejected: list[Rejected] = field(default_factory=list)
     asked: int = 0  # operations
     at_once: int = 0  # of these, read at the first answer
     mended: list[str] = field(default_factory=list)  # after what random calls found
@@ -77,9 +78,8 @@ class Authored:
     costs: Costs = field(default_factory=Costs)
 
     @property
-    def world(self) -> World | None:
-        made = [each for each in self.outcome.accepted if isinstance(each, World)]
-        return made[0] if made else None
+    def outcome(self) -> Outcome:
+        return Outcome((self.world,) if self.world else (), tuple(self.rejected))
 
 
 async def write_world(
@@ -115,8 +115,7 @@ class _Authoring:
 
     def __init__(self, domain: Domain, job: Job, note: Note, document: Sequence[Api]) -> None:
         self.domain, self.job, self.note = domain, job, note
-        self.made = Authored(Outcome())
-        self.rejected: list[Rejected] = []
+        self.made = Authored()
         self.document = {api.function: api for api in document}
         self.tokens = TOKENS + OF_A_DOCUMENT * bool(document)
         self.fewest = 1 if document else FEWEST  # a document may have few, and none that changes
@@ -126,29 +125,30 @@ class _Authoring:
         asked = author.tables(self.domain, self._job("tables"), _drawable, self.document)
         draft = await self._asked(asked)
         if isinstance(draft, NoUsableAnswer):
-            return self._given_up(draft.reason, draft.detail)
+            self._give_up(draft.reason, draft.detail)
+            return self.made
         self.made.left = draft.left
         await self._write_operations(draft)
         if len(draft.operations) >= self.fewest:
             await self._write_promises(draft)
             if ailing := await self._ailing(draft):
                 draft = await self._mended(draft, ailing)
-        return self._settled(draft)
+        self._settle(draft)
+        return self.made
 
     async def _mended(self, draft: Draft, ailing: Ailing) -> Draft:
         """A draft with what fails mended, or dropped; as it was, where that leaves more of it."""
-        first, start = copy.deepcopy(draft), (list(self.rejected), dict(self.made.dropped))
+        first, made = copy.deepcopy(draft), self.made
+        unmended = replace(made, rejected=[*made.rejected], dropped={**made.dropped}, mended=[])
         await self._mend(draft, ailing)
         await self._reduce(draft)
         if len(draft.operations) >= len(first.operations) - len(ailing):
             return draft
-        made = self.rejected, self.made.dropped
-        self.rejected, self.made.dropped = start
+        self.made = unmended  # whose costs are the same ones
         await self._reduce(first)
         if len(first.operations) > len(draft.operations):
-            self.made.mended = []
             return first
-        self.rejected, self.made.dropped = made
+        self.made = made
         return draft
 
     async def _reduce(self, draft: Draft) -> None:
@@ -199,7 +199,7 @@ class _Authoring:
         asked = author.promises(self.domain, draft, names, docs, job, strict)
         written = await self._asked(asked)
         if isinstance(written, NoUsableAnswer):
-            self.rejected.append(self.job.reject(self.domain, written))
+            self.made.rejected.append(self.job.reject(self.domain, written))
         else:
             draft.promises, draft.policies = written
 
@@ -240,39 +240,30 @@ class _Authoring:
         record = {"world": draft.frame["world"], "operation": name}
         if name in draft.operations:
             record |= {"written": draft.operations[name], "promise": draft.promises.get(name)}
-        self.rejected.append(self.job.reject(record, NoUsableAnswer(reason, why, costs)))
+        self.made.rejected.append(self.job.reject(record, NoUsableAnswer(reason, why, costs)))
         self.made.dropped[name] = why
         draft.plan.pop(name, None)
         draft.without(name)
 
-    def _settled(self, draft: Draft) -> Authored:
-        """The world, if enough of it is left."""
+    def _settle(self, draft: Draft) -> None:
+        """Make the world, if enough of it is left."""
         spec = _spec(draft)
         changing = [n for n, o in Machine(spec).operations.items() if o.changes]
         for name, operation in spec["operations"].items() if self.document else ():
             if unused := [n for n in self.document[name].properties if n not in operation["args"]]:
                 self.made.unused[name] = unused
         if len(draft.operations) < self.fewest or not (changing or self.document):
-            reasons = [each.reason for each in self.rejected] or [Reason.WORLD_UNSOUND]
+            reasons = [each.reason for each in self.made.rejected] or [Reason.WORLD_UNSOUND]
             dropped = "; ".join(f"{name}: {what}" for name, what in self.made.dropped.items())
             detail = f"{len(draft.operations)} operations are left: {dropped}"
-            return self._given_up(max(reasons, key=reasons.count), detail)
-        world = World(
-            name=spec["name"],
-            category=spec["category"] or spec["name"],
-            tool=spec["tool"] or spec["name"],
-            about=spec["about"],
-            spec=spec,
-            text=draft.text(),
-            provenance=self.job.provenance(self.made.costs, [self.domain.id]),
-        )
-        self.made.outcome = Outcome((world,), tuple(self.rejected))
-        return self.made
+            self._give_up(max(reasons, key=reasons.count), detail)
+        else:
+            provenance = self.job.provenance(self.made.costs, [self.domain.id])
+            self.made.world = World.of(spec, text=draft.text(), provenance=provenance)
 
-    def _given_up(self, reason: Reason, detail: str) -> Authored:
+    def _give_up(self, reason: Reason, detail: str) -> None:
         why = NoUsableAnswer(reason, detail, self.made.costs)
-        self.made.outcome = Outcome((), (*self.rejected, self.job.reject(self.domain, why)))
-        return self.made
+        self.made.rejected.append(self.job.reject(self.domain, why))
 
 
 # --- scripts ---------------------------------------------------------------------------------

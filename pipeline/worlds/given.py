@@ -20,14 +20,8 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from toolloom.pipeline.checks.world.interpreter import (
-    PATTERNS,
-    Json,
-    Machine,
-    Row,
-    State,
-    state_of,
-)
+from toolloom.pipeline.checks.schema import as_dict
+from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Machine, Row, State, state_of
 from toolloom.pipeline.checks.world.outcome import broken_policies
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.documents import MOST_TOLD
@@ -78,8 +72,8 @@ def read_state(machine: Machine, path: Path) -> tuple[str, State]:
     if now != "" and not (isinstance(now, str) and PATTERNS["datetime"].fullmatch(now)):
         faults.append("now: must be a moment like 2026-03-02T10:15.")
     tables: dict[str, dict[str, Row]] = {name: {} for name in machine.entities}
-    given = raw.get("tables")
-    for name, rows in (given if isinstance(given, dict) else {}).items():
+    given = as_dict(raw.get("tables"))
+    for name, rows in given.items():
         if name not in tables:
             faults.append(f"tables.{name}: the world has {', '.join(tables)}.")
             continue
@@ -89,7 +83,7 @@ def read_state(machine: Machine, path: Path) -> tuple[str, State]:
             continue
         for number, row in enumerate(listed):
             faults += _add(machine, tables[name], name, number, row)
-    if not given or not isinstance(given, dict):
+    if not given:
         faults.append("tables: an object is needed here, with the rows of each entity.")
     counters = {name: _next(machine, name, tables[name]) for name in tables}
     if counts := raw.get("next"):

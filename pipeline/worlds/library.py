@@ -26,21 +26,13 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.checks.world.signatures import parameters, returns
-from toolloom.pipeline.environments.environment import (
-    moment_of,
-)
+from toolloom.pipeline.environments.environment import moment_of
 from toolloom.pipeline.render.section import Cell, Section
 from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.store.files import replacing
 from toolloom.pipeline.worlds.given import given_tasks
 from toolloom.pipeline.worlds.lookups import lookups_of
-from toolloom.pipeline.worlds.scripts import (
-    Play,
-    WorldScript,
-    play_in,
-    read_scripts,
-    script_name,
-)
+from toolloom.pipeline.worlds.scripts import Play, WorldScript, play_in, read_scripts, script_name
 from toolloom.pipeline.worlds.soundness import Score, Soundness
 from toolloom.pipeline.worlds.tasks import tasks
 from toolloom.schemas import (
@@ -83,10 +75,6 @@ def keep(worlds: Iterable[JsonObject], outputs: Path) -> None:
         if world.text and not path.exists():
             with replacing(path) as file:
                 file.write(world.text.encode())
-
-
-def has_scripts(path: Path) -> bool:
-    return path.with_suffix(".scripts.yaml").exists()
 
 
 def load_scripts(path: Path, machine: Machine) -> list[WorldScript]:
@@ -185,17 +173,11 @@ def held(worlds: Iterable[World], about: bool = False) -> Section:
 @lru_cache(maxsize=REMEMBERED)  # a run asks for each several times
 def _read(path: Path, _: tuple[int, ...]) -> World:
     """The world of a file, as it was at these times."""
-    spec = load_world(path)
-    machine = Machine(spec)
-    return World(
-        name=spec["name"],
-        category=spec["category"] or spec["name"],
-        tool=spec["tool"] or spec["name"],
-        about=spec["about"],
-        licence=LICENCE if path in shipped().values() else "",
-        spec=spec,
-        scripts=tuple(_scripts(path, machine)[0] if has_scripts(path) else ()),
-    )
+    spec, scripts = load_world(path), list[JsonObject]()
+    if path.with_suffix(".scripts.yaml").exists():
+        scripts, _ = _scripts(path, Machine(spec))
+    licence = LICENCE if path in shipped().values() else ""
+    return World.of(spec, licence=licence, scripts=tuple(scripts))
 
 
 def scripts_of(world: World, machine: Machine) -> list[WorldScript]:
@@ -259,32 +241,27 @@ class Worlds:
             self._worlds[world.hash] = world, Machine(world.spec)
         return self._worlds[world.hash][1]
 
-    def get(self, hash: str) -> Machine | None:
-        if hash not in self._worlds:
-            for world in self._known():
-                self.add(World.model_validate(world))
-        while hash not in self._worlds and self._names:
-            self.add(world_of(self._names.pop()))
-        found = self._worlds.get(hash)
-        return found[1] if found else None
-
     def machine(self, setting: Setting) -> Machine:
         """The machine that a row was drawn with. Raises WorldError if its world is another now."""
-        machine = self.get(setting.hash)
-        if machine is None:
+        if setting.hash not in self._worlds:
+            for world in self._known():
+                self.add(World.model_validate(world))
+        while setting.hash not in self._worlds and self._names:
+            self.add(world_of(self._names.pop()))
+        if setting.hash not in self._worlds:
             raise WorldError(
                 f"{setting.world}: what this world does is another since the run drew its "
                 f"dialogues (then {setting.hash}). Undo the change, or give the recipe another "
                 "seed or name."
             )
-        return machine
+        return self._worlds[setting.hash][1]
 
     def play(self, need: Need) -> Play:
         """The row of a script that a need is. Raises WorldError if its script is another now."""
         assert need.setting
         setting, machine = need.setting, self.machine(need.setting)
         key = setting.hash, setting.script
-        if key not in self._scripts:
+        if key not in self._scripts:  # all scripts of a world take a second to read
             world = self._worlds[setting.hash][0]
             own = [s for n, s in enumerate(world.scripts) if script_name(s, n) == setting.script]
             for script in scripts_of(world.model_copy(update={"scripts": own}), machine):

@@ -125,12 +125,12 @@ def read_scripts(
     scripts = []
     if not isinstance(raw, list):
         fault((), "A list of scripts (`- name: …`) is needed here.")
-    for number, spec in enumerate(raw if isinstance(raw, list) else []):
-        place: Place = (number,)
-        if not isinstance(spec, dict):
-            fault(place, "A script is a mapping with `turns`.")
-            continue
-        scripts.append(_ScriptReader(machine, fault).script(spec, place, number))
+        return []
+    for number, spec in enumerate(raw):
+        if isinstance(spec, dict):
+            scripts.append(_ScriptReader(machine, fault).script(spec, number))
+        else:
+            fault((number,), "A script is a mapping with `turns`.")
     return scripts
 
 
@@ -152,7 +152,8 @@ class _ScriptReader:
         keys = {name: e.key for name, e in machine.entities.items()}
         self.scope = NameScope(entities, keys, names=names)
 
-    def script(self, spec: dict[str, Any], place: Place, number: int) -> WorldScript:
+    def script(self, spec: dict[str, Any], number: int) -> WorldScript:
+        place: Place = (number,)
         known = {"name", "written", "voice", "dialect", "scenario", "find", "turns"}
         for key in spec.keys() - known:
             self.fault((*place, key), "is unknown in a script.")
@@ -192,10 +193,12 @@ class _ScriptReader:
     def entry(self, name: str, value: Any, finding: bool) -> ScriptEntry:
         if name == "need":
             return ScriptEntry("need", tree=grammar.clause(str(value), self.scope))
+        texts = value if isinstance(value, list) else [value]
         if name == "search":
-            return ScriptEntry(name, keywords=_keywords(value))
+            if not texts or not all(isinstance(each, str) and each.strip() for each in texts):
+                raise Mistake("Keywords are needed, or a list of them that are tried in turn.")
+            return ScriptEntry(name, keywords=tuple(each.strip() for each in texts))
         if name in ("user", "assistant"):
-            texts = value if isinstance(value, list) else [value]
             return ScriptEntry(name, words=tuple(read_words(str(t), self.scope) for t in texts))
         text = str(value).strip()
         match = None if finding else _CALL.fullmatch(text)
@@ -244,13 +247,6 @@ class _ScriptReader:
             raise Mistake(f"{text!r} is {grammar.said(found)}, not {grammar.said(kind)}.")
         grammar.check_choice(tree, kind)
         return tree
-
-
-def _keywords(value: Any) -> tuple[str, ...]:
-    keywords = value if isinstance(value, list) else [value]
-    if not keywords or not all(isinstance(each, str) and each.strip() for each in keywords):
-        raise Mistake("Keywords are needed, or a list of them that are tried in turn.")
-    return tuple(each.strip() for each in keywords)
 
 
 def _parts(text: str) -> list[str]:
@@ -310,10 +306,8 @@ def play_in(
                 row.messages.append(("search", turn.keywords))
                 continue
             elif turn.form == "call" or follows:
-                fresh |= {
-                    turn.name,
-                    turn.form,
-                }  # after a condition on a result all that comes follows
+                # After a condition on a result all that comes follows.
+                fresh |= {turn.name, turn.form}
             if turn.form == "call":
                 follows = follows or "need" in fresh
                 after = _called(turn, machine, frame, row, follows)
