@@ -216,8 +216,7 @@ def _tells(text: str, fact: Told, now: dt.datetime) -> bool:
     if isinstance(fact.value, int | float) and (noun := _COUNTED.fullmatch(fact.said)):
         what = stem(noun[1].lower())
         return any(
-            mentions(part, fact.value, {}, now) and what in stems(part)
-            for part in sentences(text)
+            mentions(part, fact.value, {}, now) and what in stems(part) for part in sentences(text)
         )
     return mentions(text, fact.value, {}, now)
 
