@@ -228,8 +228,8 @@ def differences(intention: Intention, call: CallMade) -> Iterator[str]:
         elif not fixed(value, known.get(name)):
             yield f"`{name}` is left out, where the user means {shown(value)}"
     for name, value in call.arguments.items():
-        told = name in intention.arguments or name in intention.references
-        if not told and not fixed(value, known.get(name)):
+        told = intention.arguments.keys() | intention.references.keys()
+        if name not in told and not fixed(value, known.get(name)):
             yield f"{name}={shown(value)}, which the user did not ask for"
 
 

@@ -107,7 +107,7 @@ def says(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> 
 
 
 def _texts(schema: JsonObject) -> Iterator[str]:
-    """A schema's title and its description."""
+    """A schema's title and its description, with identifiers as words."""
     for text in (schema.get("title"), schema.get("description")):
         yield spaced(text) if isinstance(text, str) else ""
 
@@ -286,8 +286,7 @@ def founded(
 
 def _composed(value: str, text: str, observed: Sequence[Any], now: dt.datetime) -> bool:
     """A day with a time that a result has together, or of which it has one and a text the other."""
-    stamp, spoken = _STAMP.fullmatch(value.strip()), _SPOKEN.fullmatch(value.strip())
-    found = stamp or spoken
+    found = _STAMP.fullmatch(value.strip()) or _SPOKEN.fullmatch(value.strip())
     if not found:
         return False
     today = now.date()

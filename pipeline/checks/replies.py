@@ -34,6 +34,7 @@ from toolloom.pipeline.checks.text.words import (
     STOP,
     clauses,
     content,
+    exact,
     forms,
     literal,
     plain,
@@ -197,10 +198,9 @@ def consistent_replies(dialogue: Dialogue) -> Iterator[Fault]:
 def admitted_limits(dialogue: Dialogue) -> Iterator[Fault]:
     """Where no API fits, the reply says that it cannot serve the request."""
     query = dialogue.query
-    last = list(replies(dialogue))[-1:]
     if query.scenario is not Scenario.IRRELEVANCE or query.language != "English":
         return
-    for place, text, _ in last:
+    for place, text, _ in replies(dialogue)[-1:]:
         if not says_no(text):
             detail = "does not say that it cannot serve the request"
             yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
@@ -284,10 +284,12 @@ def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         sized = _SIZED.fullmatch(code) or not re.search(r"[^\W\d]", code)
         # A code inside a day or an address is judged with it.
         if not sized and not any(a <= start < b for a, b in (*days, *addresses)):
-            yield "code", start, found.end(), said(code, evidence.all_text)
+            held = any(exact(code, part) for part in evidence.parts)
+            yield "code", start, found.end(), held or said(code, evidence.all_text)
     for found in QUOTED.finditer(text):
         quoted = next(g for g in found.groups() if g).strip(" .,!?")
-        held = literal(quoted, evidence.all_text) or said(quoted, evidence.all_text)
+        held = any(literal(quoted, part) for part in evidence.parts)
+        held = held or said(quoted, evidence.all_text)
         yield "quotation", found.start(), found.end(), held
 
 

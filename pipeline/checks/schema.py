@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from jsonschema_rs import Draft202012Validator, FancyRegexOptions
 
@@ -271,7 +271,7 @@ def as_strings(value: Any) -> list[str]:
     return [v for v in value if isinstance(v, str)] if isinstance(value, list | tuple) else []
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from pydantic import ValidationError
-
 from toolloom.schemas import (
     API_SEARCH,
     Api,
@@ -91,7 +89,7 @@ def observation_of(message: Message) -> Observation | None:
     """The observation a tool message holds, or None where it holds none."""
     try:
         return message.observation()
-    except (ValidationError, ValueError):
+    except ValueError:
         return None
 
 

@@ -251,28 +251,18 @@ _STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 @lru_cache(maxsize=4096)
 def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     """Every place in the text that says a date, in order; longer ones before their parts."""
-    found = [
-        Dated(m.start(), m.end(), frozenset(days), absolute)
-        for m, read, absolute in _matches(text)
-        if (days := list(read(m, today)))
-    ]
-    return tuple(sorted(found, key=lambda d: (d.start, -d.end)))
-
-
-@lru_cache(maxsize=4096)
-def _matches(text: str) -> list[tuple[re.Match[str], _Read, bool]]:
-    """The same before it is known which day is today: texts come again in other rows."""
     flat, small = plain(text), text.lower()
     if not _ANY_HINT.search(small):
-        return []
+        return ()
     unsaid = {group for group, names in _SAID.items() if not any(n in small for n in names)}
-    return [
-        (m, read, absolute)
+    found = [
+        Dated(m.start(), m.end(), frozenset(days), absolute)
         for (pattern, read, absolute), groups in _GROUPED
         if unsaid.isdisjoint(groups)
         for m in pattern.finditer(flat)
-        if not _is_common(m, flat)
+        if not _is_common(m, flat) and (days := list(read(m, today)))
     ]
+    return tuple(sorted(found, key=lambda d: (d.start, -d.end)))
 
 
 def _is_common(found: re.Match[str], flat: str) -> bool:

@@ -104,10 +104,8 @@ def _read(found: re.Match[str]) -> Iterator[dt.time]:
         minute = _MINUTES[parts["past"].lower()]
         if parts["way"].lower() in {"to", "before", "til", "till"}:
             hour, minute = (hour - 1) % 12 or 12, 60 - minute
-    half = (parts["half"] or "").lower()
-    half = half or {"morning": "a", "afternoon": "p", "evening": "p"}.get(
-        (parts["part"] or "").lower(), ""
-    )
+    part, half = (parts["part"] or "").lower(), (parts["half"] or "").lower()
+    half = half or {"morning": "a", "afternoon": "p", "evening": "p"}.get(part, "")
     if half and hour <= 12:
         yield dt.time(hour % 12 + (12 if half == "p" else 0), minute)
         return

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from itertools import chain, groupby
 from typing import NamedTuple
@@ -63,10 +63,14 @@ def fold(text: str) -> str:
     return spread.translate({ord(c): None for c in set(spread) if unicodedata.combining(c)})
 
 
+_WORD_OF = partial(tuple.__new__, Word)  # a named tuple's own constructor takes thrice the time
+
+
 @lru_cache(maxsize=512)
 def words(text: str) -> tuple[Word, ...]:
     """The words of a text in order; digits and letters part («10km» is two words)."""
-    return tuple([Word(m[0], _folded(m[0]), *m.span()) for m in _WORD.finditer(text)])
+    found = [(m[0], _folded(m[0]), *m.span()) for m in _WORD.finditer(text)]
+    return tuple(map(_WORD_OF, found))
 
 
 @lru_cache(maxsize=65536)
