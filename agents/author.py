@@ -298,6 +298,7 @@ def read_mended(text: str, draft: Draft, name: str) -> tuple[JsonObject, JsonObj
         if not isinstance(part, dict):
             reply.fault((), f"`{key}:` is needed, a mapping.")
             reply.refuse()
+            continue
         parts.append(part.get(name, part))
     operation, promise = parts
     raw = {**draft.frame, "operations": {**draft.operations, name: operation}}

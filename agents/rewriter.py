@@ -198,8 +198,8 @@ async def run(seed: Seed, job: Job, rater: Job | None, votes: int) -> Outcome:
             level |= {"level": made.level, "text": made.text}
             lost = own.reject(level, findings, made.costs)
             if rating:
-                more = {"agent": rating.agent, "raw": lost.raw + rating.raw}
-                more["provenance"] = lost.provenance + rating.provenance
+                raw, provenance = lost.raw + rating.raw, lost.provenance + rating.provenance
+                more = {"agent": rating.agent, "raw": raw, "provenance": provenance}
                 lost = lost.model_copy(update=more)
             rejected.append(lost)
             continue

@@ -87,11 +87,7 @@ def diff(
     deliver(made, json_file, diff_sections(made), *examples_view(made.examples))
 
 
-def verify(
-    what: Dataset,
-    json_file: JsonFile = None,
-    outputs: Outputs = HERE,
-) -> None:
+def verify(what: Dataset, json_file: JsonFile = None, outputs: Outputs = HERE) -> None:
     """Check a version again, offline: every byte, every row, its splits, parent and figures.
 
     Runs all certain checks over each dialogue. Exit code 1 if something is found, 2 if there is

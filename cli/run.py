@@ -131,7 +131,7 @@ def validate(recipe: RecipePath) -> None:
     from toolloom.pipeline.pages.sections import recipe_sections
     from toolloom.pipeline.stage import check, planned
     from toolloom.pipeline.stages import STAGES
-    from toolloom.schemas import RecipeError, load_recipe
+    from toolloom.schemas import RecipeError, TemplateError, load_recipe
     from toolloom.schemas.recipe import readable_sources
 
     try:
@@ -149,7 +149,6 @@ def validate(recipe: RecipePath) -> None:
     import jinja2
 
     from toolloom import prompts
-    from toolloom.schemas import TemplateError
 
     environment = prompts.environment()
     names = environment.list_templates(extensions=["j2"])

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -258,10 +259,8 @@ def write(
         raise typer.BadParameter("Say what the world is about, or give a document with --from.")
 
     wanted = Domain(category=category, name=about)
-    made = _asked(
-        *(recipe, outputs, seed, about, "a world"),
-        lambda job: write_world(wanted, job, complain, apis),
-    )
+    work = partial(write_world, wanted, note=complain, document=apis)
+    made = _asked(recipe, outputs, seed, about, "a world", work)
     made.left |= skipped
     path = to or outputs / "worlds" / f"{made.world.name if made.world else 'none'}.yaml"
     _report(made, path, seed)
@@ -306,11 +305,9 @@ def script(
         complain(f"Task {number} of seed {seed} has no calls for a script. Take another number.")
         raise typer.Exit(FOUND)
     world, raw = world_of(str(file)), read(file, WorldError, plain=False).value
+    work = partial(write_script, world, raw, task)
     try:
-        made = _asked(
-            *(recipe, outputs, seed, f"{world.name} script", "a script"),
-            lambda job: write_script(world, raw, task, job),
-        ).value
+        made = _asked(recipe, outputs, seed, f"{world.name} script", "a script", work).value
     except NoUsableAnswer as why:
         complain(f"No script: {why.reason}: {why.detail}")
         raise typer.Exit(NOTHING_ACCEPTED) from why

@@ -96,9 +96,7 @@ def settle_domains(found: Sequence[Domain]) -> Outcome:
 
 
 def _new_of(
-    found: Sequence[Domain | World],
-    stage: str,
-    same: Callable[[str, Iterable[str]], str | None],
+    found: Sequence[Domain | World], stage: str, same: Callable[[str, Iterable[str]], str | None]
 ) -> Outcome:
     """Part records from those that are the `same` as one before them, by their names."""
     kept: dict[str, Domain | World] = {}

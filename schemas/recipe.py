@@ -297,7 +297,8 @@ def load_recipe(path: str | Path, **changes: Any) -> Recipe:
     """
     fields, text = _read_fields(path)
     if isinstance(fields, Mapping):
-        fields |= {name: value for name, value in changes.items() if value is not None}
+        made = {name: value for name, value in changes.items() if value is not None}
+        fields = {**fields, **made}
     return parse_recipe(fields, str(path), text=text)
 
 

@@ -175,7 +175,7 @@ def _read(path: Path, _: tuple[int, ...]) -> World:
     """The world of a file, as it was at these times."""
     spec, scripts = load_world(path), list[JsonObject]()
     if path.with_suffix(".scripts.yaml").exists():
-        scripts, _ = _scripts(path, Machine(spec))
+        scripts = _scripts(path, Machine(spec))[0]
     licence = LICENCE if path in shipped().values() else ""
     return World.of(spec, licence=licence, scripts=tuple(scripts))
 
