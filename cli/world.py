@@ -30,6 +30,10 @@ Agent = Annotated[
     typer.Option(metavar="RECIPE", help="Recipe whose API agent writes; needs a capable model."),
 ]
 SeedOf = Annotated[int, typer.Option("--seed", metavar="N", help="Seed for random choices.")]
+StateOf = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="FILE", help="Begin in the state of a JSON file, of your own."),
+]
 
 
 @app.command()
@@ -90,6 +94,7 @@ def show(
         int | None,
         typer.Option("--task", metavar="N", help="One task with its solution, by number.", min=1),
     ] = None,
+    state_file: StateOf = None,
 ) -> None:
     """Print a world with one state of it: entities, operations, policies.
 
@@ -98,15 +103,16 @@ def show(
 
     Example: `toolloom world show recipes/worlds/shop.yaml --seed 7 --task 3`
     """
+    from toolloom.pipeline.worlds.given import StartStates
     from toolloom.pipeline.worlds.library import described
     from toolloom.pipeline.worlds.scripts import as_text
     from toolloom.pipeline.worlds.tasks import play_of, tasks
 
-    machine, state, now = _drawn(file, seed)
+    machine, state, now = _drawn(file, seed, state_file)
     if task is None:
         say(described(machine, state, now))
         return
-    *_, one = tasks(machine, seed, task)
+    *_, one = tasks(machine, seed, task, starts=StartStates(machine, state_file))
     if one is None:
         complain(f"Task {task} of seed {seed} has no solution. Take another number.")
         raise typer.Exit(FOUND)
@@ -117,7 +123,7 @@ def show(
 
 
 @app.command()
-def play(file: WorldFile, seed: SeedOf = 0) -> None:
+def play(file: WorldFile, seed: SeedOf = 0, state_file: StateOf = None) -> None:
     """Call operations in a state, line by line, and see their results and what they change.
 
     A line is an operation and its arguments, as `renew loan_id=LOA-1004` or with JSON:
@@ -129,7 +135,7 @@ def play(file: WorldFile, seed: SeedOf = 0) -> None:
     from toolloom.pipeline.worlds.library import described
     from toolloom.pipeline.worlds.soundness import changes
 
-    machine, state, now = _drawn(file, seed)
+    machine, state, now = _drawn(file, seed, state_file)
     say(described(machine, state, now))
     states = [state]
     for line in _lines():
@@ -188,7 +194,7 @@ def proof(
 
 
 @app.command()
-def serve(file: WorldFile, seed: SeedOf = 0) -> None:
+def serve(file: WorldFile, seed: SeedOf = 0, state_file: StateOf = None) -> None:
     """Serve a world to any MCP client over standard input and output.
 
     Each start is a new session, in the state drawn by the seed. The server's instructions say what
@@ -200,7 +206,7 @@ def serve(file: WorldFile, seed: SeedOf = 0) -> None:
 
     from toolloom.pipeline.worlds.serve import serve as answer
 
-    asyncio.run(answer(*_drawn(file, seed)))
+    asyncio.run(answer(*_drawn(file, seed, state_file)))
 
 
 @app.command()
@@ -402,7 +408,7 @@ def _report(made: Any, path: Path, seed: int) -> None:
     say(f"{path} is written. `toolloom world play {path}` lets you try it.")
 
 
-def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:
+def _drawn(file: Path, seed: int, state_file: Path | None = None) -> tuple[Any, Any, str]:
     """The world of a file, a state of it, and the moment."""
     from toolloom.pipeline.checks.world.interpreter import Machine
     from toolloom.pipeline.sampling.values import rng_for
@@ -410,7 +416,7 @@ def _drawn(file: Path, seed: int) -> tuple[Any, Any, str]:
     from toolloom.pipeline.worlds.library import load_world
 
     machine = Machine(load_world(file))
-    now, state = StartStates(machine).draw(rng_for(seed, "state"))
+    now, state = StartStates(machine, state_file).draw(rng_for(seed, "state"))
     return machine, state, now
 
 

@@ -385,6 +385,12 @@ def placed(fields: Mapping[str, Any], folder: Path) -> JsonObject:
 
     within("apis", "sources", sources)
     within("worlds", "use", paths)
+    within("worlds", "tasks", path)
+    within(
+        "worlds",
+        "states",
+        lambda by: {k: path(v) for k, v in by.items()} if isinstance(by, Mapping) else by,
+    )
     within("expand", "templates", paths)
     within("rewrite", "seeds", paths)
     within("curation", "against", paths)

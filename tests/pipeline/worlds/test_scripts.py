@@ -120,11 +120,11 @@ def test_what_is_no_script_is_told(machine: Machine, raw: str) -> None:
 def test_the_examples_of_the_page_are_read_and_hold() -> None:
     """docs/worlds.md: its world is sound, its scripts play in the shop, its recipe is one."""
     page = (ROOT / "docs" / "worlds.md").read_text()
-    till, script, recipe = (
+    till, policies, script, recipe = (
         yaml.load(part.split("```")[0], yaml.BaseLoader) for part in page.split("```yaml")[1:]
     )
     assert parse_recipe(recipe, "docs/worlds.md").model.absent
-    small = lending.machine_of(till)
+    small = lending.machine_of(till | policies)
     assert not examine(small).findings
     assert score(small.world).share >= 0.9
     shop = Machine(load_world(ROOT / "recipes" / "worlds" / "shop.yaml"))
