@@ -17,7 +17,7 @@ import pytest_socket
 from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
-LONG = {"test_golden.py", "test_flows.py", "test_whole_run.py", "cli/test_apis.py"}
+LONG = {"test_golden.py", "test_flows.py", "cli/test_apis.py"}
 sys.path.insert(0, str(TESTS))  # for `support`
 
 # Set before `datasets` is first imported, which reads them once.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.killable import COUNT, Runs
+from support.killable import Runs
 from support.processes import Endpoint, committed, hashes
 
 from toolloom.llm import FakeServer
@@ -80,11 +80,3 @@ def test_a_file_is_there_whole_or_not_at_all(
     assert runs.end(tmp_path)
     assert hashes(tmp_path) == hashes(unbroken)
     assert len(committed(tmp_path / "cache.sqlite")) == len(committed(unbroken / "cache.sqlite"))
-
-
-def test_a_finished_run_asks_nothing(server: Endpoint, runs: Runs, unbroken: Path) -> None:
-    """The same command once more: no request, no byte changed."""
-    before, known = server.answered(), hashes(unbroken)
-    assert runs.end(unbroken)
-    assert (server.answered(), hashes(unbroken)) == (before, known)
-    assert len(committed(unbroken / "cache.sqlite")) > COUNT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +19,6 @@ from toolloom.pipeline.stage import Sifted, StageInput
 from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import find_version, versions
 from toolloom.schemas import (
-    EndpointDown,
     Need,
     NothingFound,
     Reason,
@@ -87,24 +85,6 @@ async def test_a_growth_asks_only_for_its_own_queries(begun: Path) -> None:
     assert first.manifest["apis"] == second.manifest["apis"] == third.manifest["apis"]
 
 
-async def test_a_growth_that_was_stopped_goes_on(begun: Path) -> None:
-    """It is planned again as it was, nothing that is on the disk is worked on twice, and it ends
-    with the bytes of one that was never stopped."""
-    broken, unbroken, asked = begun, begun.with_name("unbroken"), list[str]()
-    shutil.copytree(broken, unbroken, symlinks=True)
-    plans = []
-    for after in (9, 13):
-        maker = Maker(dies_after=after)
-        plans.append(plan_growth(broken, recipe()))
-        with pytest.raises(EndpointDown):
-            await make(broken, plans[-1], maker)
-        asked.append(min(maker.asked))
-    made = [await grow(outputs) for outputs in (broken, unbroken)]
-    assert plans[0] == plans[1]
-    assert asked[0] < asked[1]
-    assert len({(each.path / "SHA256SUMS").read_bytes() for each in made}) == 1
-
-
 async def test_a_growth_that_was_not_published_is_published(begun: Path) -> None:
     """Killed after its last stage it is planned once more; published, the next one follows."""
     planned = plan_growth(begun, recipe())
@@ -124,12 +104,12 @@ async def test_nothing_accepted_makes_no_version(tmp_path: Path) -> None:
     for seed in (4, 5):
         planned = plan_growth(tmp_path, recipe(seed=4))
         assert (planned.seed, planned.regenerate) == (seed, None)
-        assert (await make(tmp_path, planned, Maker(accepts="none"))).published is None
+        assert (await make(tmp_path, planned, Maker(accepts_nothing=True))).published is None
     await grow(tmp_path, seed=4)
     for seed in (7, 8):
         planned = plan_growth(tmp_path, recipe(seed=4))
         assert planned.seed == seed
-        assert (await make(tmp_path, planned, Maker(accepts="none"))).published is None
+        assert (await make(tmp_path, planned, Maker(accepts_nothing=True))).published is None
     assert plan_growth(tmp_path, recipe(seed=4)).seed == 9
     assert [v.number for v in versions(tmp_path / "datasets" / "toy")] == ["1.0.0"]
 
@@ -190,7 +170,7 @@ async def test_a_grown_split_can_be_made_anew(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_grown_is_named(tmp_path: Path) -> None:
-    """A split that is none or not there, a damaged manifest, versions of an older layout."""
+    """A split that is none or not there, a damaged manifest."""
     with pytest.raises(NothingFound, match="There is no split 'trian'"):
         plan_growth(tmp_path, recipe(), "trian")
     first = await grow(tmp_path, splits={**toys.ALL_IN_TRAIN})
@@ -212,9 +192,6 @@ async def test_what_cannot_be_grown_is_named(tmp_path: Path) -> None:
         if damage.keys() & {"runs", "plan"}:
             with pytest.raises(StoreError, match=f"is damaged .{min(damage)}: "):
                 plan_extension(tmp_path, "toy", rewrite=RewritePlan())
-    path.write_text(json.dumps({**sound, "layout": 1}))
-    with pytest.raises(StoreError, match="an older toolloom"):
-        plan_growth(tmp_path, recipe())
     path.unlink()
     with pytest.raises(StoreError, match="cannot be read"):
         plan_growth(tmp_path, recipe())

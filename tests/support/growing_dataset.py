@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from support import finished_runs, toys
 from toolloom.pipeline.curation import duplicates
@@ -21,7 +21,6 @@ from toolloom.pipeline.store.version import Version
 from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.schemas import (
     Domain,
-    EndpointDown,
     Granularity,
     Instruction,
     JsonObject,
@@ -47,16 +46,15 @@ TOYISH = {"check", "record"}
 
 class Maker:
     """The toy stages with the real search for duplicates; notes what is worded and which domains
-    get APIs, and may stop after so many needs, or accept `all`, `none` or what `toys` accept."""
+    get APIs, and may accept nothing."""
 
     def __init__(
         self,
-        dies_after: int = 10**6,
-        accepts: Literal["all", "none", ""] = "",
+        accepts_nothing: bool = False,
         says: Callable[[Need], str] = lambda need: need.id,
     ) -> None:
         self.asked: list[str] = []
-        self._says, self._left, self._accepts = says, dies_after, accepts
+        self._says, self._accepts_nothing = says, accepts_nothing
         domains, apis, queries, tested = toys.SPLIT_STAGES
         sifted = Stage("deduplicated", "", Sample, Sample, sift=duplicates.deduplicate)
         self.stages = (
@@ -73,19 +71,14 @@ class Maker:
         return await toys.make_apis(domain, context)
 
     async def _word(self, need: Need, context: Context) -> Outcome:
-        if not self._left:
-            raise EndpointDown("nobody answers")
-        self._left -= 1
         self.asked.append(need.id)
         said = self._says(need)
         text = " ".join(hashlib.sha256(f"{said} {n}".encode()).hexdigest() for n in range(3))
         return Outcome((Query(**{**dict(need), "text": text}),))
 
     async def _test(self, query: Query, context: Context) -> Outcome:
-        if self._accepts == "none":
+        if self._accepts_nothing:
             return Outcome((), (toys.rejected(query, "tested", Reason.UNHELPFUL_ANSWER),))
-        if self._accepts == "all":
-            return Outcome((toys.sample(query),))
         return await toys.test_needs(query, context)
 
 

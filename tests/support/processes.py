@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from support.waiting import come_to_rest
 
 TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 FAKE = [sys.executable, "-m", "toolloom.llm.scripted", "--port=0", "--latency=0.05"]
@@ -52,27 +47,6 @@ def endpoint(folder: Path) -> Iterator[Endpoint]:
             yield Endpoint(process.stdout.readline().split()[-1], log)
         finally:
             process.terminate()
-
-
-def start(*arguments: Any, outputs: Path) -> subprocess.Popen[bytes]:
-    """A command at work on a folder of outputs."""
-    command = [*TOOLLOOM, *arguments, "-o", outputs]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def kill(
-    process: subprocess.Popen[Any], endpoint: Endpoint, answers: int, pause: float = 0
-) -> bool:
-    """End a process with kill -9 after so many more answers and a pause, and wait until nothing of
-    it is under way. Whether it was still at work: it may have been quicker than this one."""
-    enough = len(endpoint.answered()) + answers
-    while process.poll() is None and len(endpoint.answered()) < enough:
-        time.sleep(0.002)
-    time.sleep(pause)
-    process.kill()
-    killed = process.wait() == -signal.SIGKILL
-    come_to_rest(endpoint.base_url)
-    return killed
 
 
 def whole_recipe(base_url: str, count: int = 60, shard_size: int = 4, name: str = "whole") -> str:

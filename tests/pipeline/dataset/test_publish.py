@@ -146,6 +146,14 @@ def test_a_run_of_nothing_or_half_a_run_is_not_published(tmp_path: Path) -> None
         more(tmp_path, whole(tmp_path))
 
 
+def test_two_datasets_are_two_to_the_loader(tmp_path: Path) -> None:
+    """The loader caches by folder name: another dataset's `1.0.0` must not be loaded in its place."""
+    for name, count in (("whole", 3), ("other", 1)):
+        samples = [toys.sample(toys.query(number)) for number in range(count)]
+        version = publish(finished_run(tmp_path, samples, name=name), tmp_path)
+        assert len(load(version, "sft", tmp_path)) == count
+
+
 def rows_of(published: Published, config: str, split: str = "train") -> list[Any]:
     return list(published.rows(config, split))
 

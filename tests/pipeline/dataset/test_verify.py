@@ -53,16 +53,6 @@ def details(version: Path, kind: FaultKind) -> str:
     return " | ".join(fault.detail for fault in found(verify(version), kind))
 
 
-@pytest.mark.parametrize("number", ["1.0.0", "1.1.0", "1.2.0"])
-def test_what_was_added_holds(grown: Path, number: str) -> None:
-    """Nothing is found in a version that grew, nor in those it grew of."""
-    report = verify(grown / "datasets" / "toy" / number)
-    assert (report.faults, report.notes) == ((), ())
-    manifest = read_manifest(grown / "datasets" / "toy" / "1.2.0")
-    assert len(manifest["instructions"]["splits"]["train"]["levels"]) == 5
-    assert manifest["extended"]["rows"]["samples"]["train"] > 5
-
-
 def test_a_dataset_of_foreign_requests_alone_holds(tmp_path: Path) -> None:
     """ToolBench's trees make a version without dialogues or APIs, which is verified like any."""
     hybrid = "I fly to Bern tomorrow with my sister. What is the weather there?"

@@ -65,13 +65,6 @@ def changing(version: Path) -> int:
     return next(n for n, row in enumerate(rows) if json.loads(row["goal"])["changes"])
 
 
-def test_a_version_of_worlds_holds(outputs: Path) -> None:
-    """Whole and grown."""
-    for number in ("1.0.0", "1.1.0"):
-        report = verify(outputs / "datasets" / "small" / number)
-        assert report.good, report.faults
-
-
 def other_result(dialogue: Row) -> None:
     """A call that failed where it did not."""
     back = next(m for m in dialogue["messages"] if (m.get("execution") or {}).get("kind"))

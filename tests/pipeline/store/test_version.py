@@ -118,23 +118,29 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
         list(version.samples())
 
 
+FILE = {"rows": 1, "sha256": "", "bytes": 1}
+
+
 @pytest.mark.parametrize(
-    "configs",
+    ("field", "odd"),
     [
-        [],
-        {"sft": []},
-        {"sft": {"train": {"rows": 1}}},
+        ("name", "../elsewhere"),
+        ("name", "/tmp/x"),
+        ("version", "1.0.0/../../x"),
+        ("configs", []),
+        ("configs", {"sft": []}),
+        ("configs", {"sft": {"train": {"rows": 1}}}),
         *(
-            {"sft": {"train": {"rows": 1, "files": {name: {"rows": 1, "sha256": "", "bytes": 1}}}}}
+            ("configs", {"sft": {"train": {"rows": 1, "files": {name: FILE}}}})
             for name in ("../other/x.parquet", "/etc/passwd", "samples/train.parquet")
         ),
     ],
 )
-def test_a_manifest_names_the_files_of_its_version(tmp_path: Path, configs: Any) -> None:
+def test_a_manifest_names_nothing_outside_its_version(tmp_path: Path, field: str, odd: Any) -> None:
     """Versions are copied between machines: a path that leads out of one is never followed, and
-    who opens it is told what to do."""
+    who opens it is told what to do. Nor are reports and next versions written outside."""
     made = published(tmp_path, toys.sample())
-    manifest = {**made.manifest, "configs": configs}
+    manifest = {**made.manifest, field: odd}
     (made.path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match=r"is damaged \(configs.* Bring the file back"):
+    with pytest.raises(StoreError, match=rf"is damaged \({field}.* Bring the file back"):
         find_version(tmp_path, "toy")

@@ -32,20 +32,6 @@ def act_of(message: dict[str, Any]) -> dict[str, Any]:
     return {"calls": calls, "reply": message["content"] or ""}
 
 
-def test_a_world_of_ones_own_is_named_by_its_path(tmp_path: Path) -> None:
-    """Its dialogues are of the world's category and tool, and each is judged by what came of it."""
-    for path in lending.LIBRARY.parent.glob("library*.yaml"):
-        shutil.copyfile(path, tmp_path / path.name)
-    fields = {"name": "lent", "model": "none", "splits": ALL_IN_TRAIN}
-    worlds = {"worlds": {"use": [str(tmp_path / "library.yaml")], "rows": 6}}
-    made = run_recipe(parse_recipe(fields | worlds, "a recipe"), tmp_path / "out")
-    assert made.published and verify(made.published.path).good
-    assert len(rows(made, "tested")) == 6 and not rows(made, "tested", "rejected")
-    (world,) = rows(made, "worlds")
-    assert (world["name"], world["tool"]) == ("library", "city_library")
-    assert {api["tool"] for api in rows(made, "apis")} == {"city_library"}
-
-
 def test_a_domain_gets_a_world(tmp_path: Path) -> None:
     """Its operations are the APIs, its dialogues are tasks that the query agent words; its file can
     be named in the next recipe. A second domain of the same world is none, and a file that is there

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import yaml
 from support import lending
 from support.toys import ALL_IN_TRAIN
 
@@ -31,7 +30,6 @@ from toolloom.schemas import (
 from toolloom.schemas.splits import split_of_need, split_of_script
 
 FITTING = ("renewal", "refused", "both at once", "fines", "no longer wanted")
-NEVER = "{name: never, find: [{x: books where title = 'Ulysses'}], turns: [{user: Hello}]}"
 
 
 @pytest.fixture(scope="module")
@@ -146,15 +144,6 @@ def test_dials_hold_for_tasks_that_a_model_words(world: World, dials: dict[str, 
         turns = len(need.setting.plan)
         assert recipe.worlds.calls[0] <= len(need.intent) <= recipe.worlds.calls[1]
         assert recipe.worlds.turns[0] <= turns <= recipe.worlds.turns[1]
-
-
-def test_a_script_that_no_state_meets_runs_dry() -> None:
-    """It gives no row, and takes none from the others."""
-    dry = yaml.load(NEVER, yaml.BaseLoader)
-    world = lending.world("renewal")
-    world = world.model_copy(update={"scripts": (dry, *world.scripts)})
-    needs = lending.needs(lending.recipe(worlds={"per_script": 1}), [world])
-    assert scripts(needs) == {"renewal": 1}
 
 
 def test_a_row_is_in_the_split_of_its_script(world: World) -> None:
