@@ -76,8 +76,8 @@ class Start:
             write_lines(folder.path / "known.jsonl", self.known())
 
 
-def begin(recipe: Recipe, outputs: Path, stages: Sequence[Stage]) -> Start | None:
-    """What a run begins with; None for one that builds on no version.
+def begin(recipe: Recipe, outputs: Path, stages: Sequence[Stage]) -> Start:
+    """What a run begins with that builds on a version.
 
     A split that is made anew or grown begins with the version's worlds and APIs, so that only its
     queries are drawn and paid for; what is added to a version with its samples too, so that only
@@ -86,8 +86,7 @@ def begin(recipe: Recipe, outputs: Path, stages: Sequence[Stage]) -> Start | Non
     """
     anew = recipe.regenerate
     wanted = anew or recipe.extend
-    if wanted is None:
-        return None
+    assert wanted
     version = find_version(outputs, wanted.version) if wanted.version else None
     if version and version.manifest["content"] != wanted.content:
         raise PublishError(

@@ -90,7 +90,8 @@ async def run(
     """
     chosen = planned(standard_stages() if stages is None else stages, recipe)
     folder, started = RunFolder(outputs / "runs" / recipe.run_id), time.monotonic()
-    start = begin(recipe, outputs, chosen)
+    builds = recipe.regenerate or recipe.extend
+    start = begin(recipe, outputs, chosen) if builds else None
     with folder.locked():
         if start:
             start.write(folder)
