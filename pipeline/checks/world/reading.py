@@ -314,7 +314,7 @@ def _choices(reader: _World, kind: Kind, inside: str, place: Place) -> None:
         steps += [step] if step else []
         ways = ways or sign == ">"
         if sign in (";", ""):
-            choices += [step for step in steps if step not in choices]
+            choices = list(dict.fromkeys((*choices, *steps)))
             for one, two in pairwise(steps) if ways else ():
                 moves.setdefault(one, []).append(two)
             steps, ways = [], False

@@ -26,6 +26,10 @@ def test_scripts_meet_each_operation_and_each_error(file: Path) -> None:
     assert len(scripts) >= 40 and len({script.voice for script in scripts}) >= 6
     assert 3 <= len(machine.entities) <= 6 and 9 <= len(machine.operations) <= 15
     assert len(machine.world["policies"]) >= 2
+    choices = [
+        kind.get("choices", ()) for e in machine.entities.values() for kind in e.fields.values()
+    ]
+    assert all(len({*each}) == len(each) for each in choices)
 
 
 def test_what_no_script_meets_is_named() -> None:
