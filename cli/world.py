@@ -437,7 +437,7 @@ def _arguments(text: str) -> Any:
     def read(value: str) -> Any:
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
 
     if text.lstrip().startswith("{"):

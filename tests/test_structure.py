@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("cli", "agents", "llm", "prompts", "schemas", "pipeline")
 
-BUDGET = {"product": 46_609, "modules": 178, "tests": 26_971, "docs": 2_365, "README": 200}
+BUDGET = {"product": 46_683, "modules": 178, "tests": 26_998, "docs": 2_366, "README": 200}
 """Lines at most, and modules: Python outside tests/ with that of benchmarks/, Python below tests/,
 Markdown below docs/. There is no law on one file or function, only on the whole: it goes down, and
 up only by what a change says it needs."""
@@ -56,14 +56,6 @@ def test_the_layers_have_no_exceptions() -> None:
     config = (ROOT / "pyproject.toml").read_text()
     assert 'type = "layers"' in config
     assert "ignore_imports" not in config and "exclude_type_checking_imports" not in config
-
-
-def test_a_room_says_what_lives_in_it() -> None:
-    """Ten lines: what lives here, what it may touch, where to begin reading."""
-    for path in package_files():
-        if path.name == "__init__.py" and len(path.relative_to(ROOT).parts) in (2, 3):
-            told = ast.get_docstring(modules()[name_of(path)]) or ""
-            assert len(told.splitlines()) >= 10, path
 
 
 def test_the_whole_keeps_within_its_budget() -> None:

@@ -10,7 +10,6 @@ before anything is drawn, and all mistakes are told at once.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import random
 import re
@@ -21,7 +20,16 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from toolloom.pipeline.checks.schema import as_dict
-from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Machine, Row, State, state_of
+from toolloom.pipeline.checks.world.interpreter import (
+    LARGEST,
+    CallRefused,
+    Json,
+    Machine,
+    Row,
+    State,
+    misfit,
+    state_of,
+)
 from toolloom.pipeline.checks.world.outcome import broken_policies
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.documents import MOST_TOLD
@@ -31,6 +39,8 @@ from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
 from toolloom.schemas import JsonObject, Scenario, Told, WorldError, WorldPlan
 from toolloom.schemas.base import Record, first_error
 
+ROUNDS = 8  # in which what a state leaves out is computed
+MOMENT = {"type": "datetime"}
 STATES = 12  # draws of a state until the rules leave one
 
 
@@ -53,14 +63,14 @@ class StartStates:
                 if tries == 1:
                     raise
                 return self.draw(rng, tries - 1)
-        said, state = self.given
+        now, state = self.given
         if self.machine.actor and state["me"] is None:
             state = {**state, "me": rng.choice(list(state["tables"][self.machine.actor]))}
-        return said or now, state
+        return now, state
 
 
 def read_state(machine: Machine, path: Path) -> tuple[str, State]:
-    """Moment, empty where it says none, and state of a file.
+    """Moment and state of a file.
 
     Raises WorldError with all that does not fit the world's entities.
     """
@@ -68,47 +78,56 @@ def read_state(machine: Machine, path: Path) -> tuple[str, State]:
     faults: list[str] = []
     if unknown := raw.keys() - {"now", "me", "next", "tables"}:
         faults.append(f"`{min(unknown)}` is not known: `tables`, `now`, `me` and `next` are.")
-    now = raw.get("now", "")
-    if now != "" and not (isinstance(now, str) and PATTERNS["datetime"].fullmatch(now)):
-        faults.append("now: must be a moment like 2026-03-02T10:15.")
+    now = raw.get("now")
+    if wrong := misfit(MOMENT, now):
+        faults.append(f"now: {wrong}.")
     tables: dict[str, dict[str, Row]] = {name: {} for name in machine.entities}
     given = as_dict(raw.get("tables"))
     for name, rows in given.items():
         if name not in tables:
             faults.append(f"tables.{name}: the world has {', '.join(tables)}.")
             continue
-        listed = list(rows.values()) if isinstance(rows, dict) else rows
-        if not isinstance(listed, list):
+        if not isinstance(rows, dict | list):
             faults.append(f"tables.{name}: a list of rows is needed here, or rows by key.")
             continue
-        for number, row in enumerate(listed):
-            faults += _add(machine, tables[name], name, number, row)
+        for place, row in rows.items() if isinstance(rows, dict) else enumerate(rows):
+            faults += _add(machine, tables[name], name, place, row)
     if not given:
         faults.append("tables: an object is needed here, with the rows of each entity.")
     counters = {name: _next(machine, name, tables[name]) for name in tables}
-    if counts := raw.get("next"):
-        if isinstance(counts, dict) and {*map(type, counts.values())} <= {int}:
-            counters |= counts
-        else:
-            faults.append("next: must be the number of the next new row of entities.")
+    counts = raw.get("next", {})
+    if isinstance(counts, dict) and all(
+        name in tables and type(number) is int and 0 < number <= LARGEST
+        for name, number in counts.items()
+    ):
+        counters |= counts
+    else:
+        faults.append("next: must be the numbers of the next new rows, by entity.")
     state = state_of(tables, raw.get("me"), counters)
     if machine.actor and state["me"] not in (None, *state["tables"][machine.actor]):
         faults.append(f"me: {state['me']} is no row of {machine.actor}, of whom one speaks.")
     if machine.actor and not tables[machine.actor]:
         faults.append(f"tables.{machine.actor}: a row is needed, of the one who speaks.")
-    _refuse(path, faults or _unsound(machine, state, now or f"{dt.date.today()}T12:00"))
-    return now, state
+    _refuse(path, faults or _unsound(machine, state, str(now)))
+    return str(now), state
 
 
-def _add(machine: Machine, table: dict[str, Row], name: str, number: int, raw: Json) -> list[str]:
-    """Put a row into its table; what is wrong with it."""
-    entity, place = machine.entities[name], f"tables.{name}[{number}]"
+def _add(
+    machine: Machine, table: dict[str, Row], name: str, where: int | str, raw: Json
+) -> list[str]:
+    """Put a row into its table; what is wrong with it. `where`: its number, or the key it has in a
+    table by key."""
+    entity, place = machine.entities[name], f"tables.{name}[{where}]"
     if not isinstance(raw, dict) or raw.get(entity.key) is None:
         return [f"{place}: a row is an object with its key, `{entity.key}`."]
     key = raw[entity.key]
     if isinstance(key, bool) or not isinstance(key, int if entity.whole else str):
         kind = "whole number" if entity.whole else "text"
         return [f"{place}.{entity.key}: keys of {name} are each a {kind}."]
+    if isinstance(key, int) and not 0 <= key <= LARGEST:
+        return [f"{place}.{entity.key}: must be a number from 0."]
+    if isinstance(where, str) and str(key) != where:
+        return [f"{place}.{entity.key}: is {key}, another key than the row's."]
     if str(key) in table:
         return [f"{place}: {key} stands twice."]
     known = {entity.key, *entity.fields}
@@ -126,19 +145,34 @@ def _next(machine: Machine, name: str, rows: Mapping[Any, Row]) -> int:
 
 
 def _unsound(machine: Machine, state: State, now: str) -> Iterator[str]:
-    """Compute what a state leaves out of what is computed, in the order of the entities; then each
-    row that the world would refuse."""
-    frame = machine.frame(state, {}, now)
-    for name, entity in machine.entities.items():
-        for row in state["tables"][name].values():
-            frame.vars["this"] = row
-            for field, term in entity.derived.items():
-                if row[field] is None:
-                    row[field] = term(frame)
-    for name, table in state["tables"].items():
-        for key, row in table.items():
-            if fault := _fault(machine, state, name, row, now):
-                yield f"tables.{name}, {key}: {fault}."
+    """Compute what a state leaves out of what is computed; then each row that the world would
+    refuse."""
+    tables = state["tables"]
+    missing = [
+        (name, row, field)
+        for name, entity in machine.entities.items()
+        for row in tables[name].values()
+        for field in entity.derived
+        if row[field] is None
+    ]
+    try:
+        for _ in range(ROUNDS):  # what is computed may lean on what is computed later
+            changed = False
+            for name, row, field in missing:
+                frame = machine.frame(state, {}, now)
+                frame.vars["this"] = row
+                value = machine.entities[name].derived[field](frame)
+                if value != row[field]:
+                    changed, row[field] = True, value
+                    tables[name].index.pop(field, None)
+            if not changed:
+                break
+        for name, table in tables.items():
+            for key, row in table.items():
+                if fault := _fault(machine, state, name, row, now):
+                    yield f"tables.{name}, {key}: {fault}."
+    except CallRefused as refusal:
+        yield f"tables: {refusal.text}"
 
 
 def _fault(machine: Machine, state: State, name: str, row: Row, now: str) -> str | None:
@@ -181,7 +215,7 @@ class GivenTask(Record):
     world: str = Field(default="", description="Its name; where a recipe has one world, none.")
     scenario: Scenario | None = None
     seed: int = Field(default=0, description="Of its state, where no file says one.")
-    now: str = ""
+    now: str = Field(default="", description="Its moment, where it is not the state's.")
     me: str | int | None = Field(default=None, description="Key of who speaks.")
     turns: tuple[GivenTurn, ...] = Field(min_length=1)
     changes: tuple[tuple[Any, ...], ...] | None = Field(
@@ -201,6 +235,8 @@ class GivenTask(Record):
     def _has_a_goal(self) -> Self:
         if self.changes is not None and any(turn.calls for turn in self.turns):
             raise ValueError("`calls` or `changes`, not both: calls say what changes")
+        if self.now and (wrong := misfit(MOMENT, self.now)):
+            raise ValueError(f"now: {wrong}")
         return self
 
     @property
@@ -223,21 +259,26 @@ def given_tasks(
     """
     path, faults = Path(plan.tasks).expanduser(), list[str]()
     starts = {name: StartStates(machine, plan.state_of(name)) for name, machine in machines.items()}
+    number = 0
     for number, line in enumerate(read_lines(path), 1):
         try:
-            task = GivenTask.model_validate_json(line)
+            task = GivenTask.model_validate(_once(line.decode("utf-8-sig")))
             name = task.world or next(iter(machines))
             if name not in machines or (not task.world and len(machines) > 1):
                 raise WorldError(f"world: must be one of {', '.join(machines)}.")
+            if task.changes is not None and plan.solution != "played":
+                raise WorldError("changes: without calls a task needs `solution: played`.")
             now, start = starts[name].draw(rng_for(task.seed, "state"))
             row = solved(machines[name], task, start, now)
         except ValidationError as error:
-            faults.append(f"line {number}: {first_error(error)}")
+            faults.append(f"line {number}: {first_error(error, 'the task')}")
         except WorldError as error:
             faults.append(f"line {number}: {error}")
+        except (ValueError, RecursionError) as error:
+            faults.append(f"line {number}: is not JSON ({error}).")
         else:
             yield name, task, row
-    _refuse(path, faults)
+    _refuse(path, faults if number else ["it has no tasks, a line of JSON each."])
 
 
 def solved(machine: Machine, task: GivenTask, start: State, now: str) -> Play:
@@ -249,6 +290,9 @@ def solved(machine: Machine, task: GivenTask, start: State, now: str) -> Play:
         if machine.actor is None or task.me not in start["tables"][machine.actor]:
             raise WorldError(f"me: {task.me!r} is nobody who speaks in this world.")
         start = {**start, "me": task.me}
+    for change in task.changes or ():
+        if not _is_change(machine, start, change):
+            raise WorldError(f"changes: {json.dumps(change)} is no change of a row that is there.")
     row = Play("", task.now or now, start, start)
     for turn in task.turns:
         row.messages.append(("user", turn.user))
@@ -267,13 +311,25 @@ def solved(machine: Machine, task: GivenTask, start: State, now: str) -> Play:
     return row
 
 
+def _is_change(machine: Machine, start: State, change: tuple[Any, ...]) -> bool:
+    """Whether it has one of the forms of `difference`, about what there is."""
+    match change:
+        case (str(name), "new", dict(row)) if name in machine.entities:
+            return row.keys() <= machine.entities[name].fields.keys()
+        case (str(name), str() | int() as key, "deleted") if name in machine.entities:
+            return key in start["tables"][name]
+        case (str(name), str() | int() as key, str(field), _) if name in machine.entities:
+            return key in start["tables"][name] and field in machine.entities[name].fields
+    return False
+
+
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _json(path: Path) -> JsonObject:
     try:
-        raw = json.loads(path.read_text("utf-8-sig"))
+        raw = _once(path.read_text("utf-8-sig"))
     except OSError as error:
         raise WorldError(f"{path}: cannot be read ({error.strerror}).") from error
     except (ValueError, RecursionError) as error:
@@ -281,6 +337,19 @@ def _json(path: Path) -> JsonObject:
     if not isinstance(raw, dict):
         raise WorldError(f"{path}: a JSON object is needed, with `tables`.")
     return raw
+
+
+def _once(text: str) -> Any:
+    """JSON in which no object says a key twice. Raises ValueError."""
+
+    def pairs(found: list[tuple[str, Any]]) -> JsonObject:
+        made = dict(found)
+        if len(made) < len(found):
+            twice = next(name for name in made if [key for key, _ in found].count(name) > 1)
+            raise ValueError(f"{twice!r} stands twice")
+        return made
+
+    return json.loads(text, object_pairs_hook=pairs)
 
 
 def _refuse(path: Path, faults: Iterator[str] | list[str]) -> None:

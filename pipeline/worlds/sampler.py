@@ -349,7 +349,11 @@ def _given_needs(
             goal = need.setting.goal.model_copy(update={"changes": task.changes})
             setting = need.setting.model_copy(update={"goal": goal})
             need = need.model_copy(update={"setting": setting})
-        yield need
+        if (
+            recipe.regenerate is None
+            or split_of_need(recipe.splits, need) is recipe.regenerate.split
+        ):
+            yield need
 
 
 def _near(recipe: Recipe, world: World, known: Sequence[Api]) -> list[Api]:

@@ -168,7 +168,8 @@ def state_of(
 
 def _own(key: str, row: Row) -> Any:
     """The key of a row as the row holds it: JSON makes texts of those that are numbers."""
-    return int(key) if key.isdecimal() and key not in row.values() else key
+    held = [value for value in row.values() if isinstance(value, (int, str)) and str(value) == key]
+    return held[0] if held else key
 
 
 class Machine:

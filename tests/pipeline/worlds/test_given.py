@@ -13,12 +13,13 @@ from support.toys import ALL_IN_TRAIN
 
 from toolloom.llm import FakeServer
 from toolloom.llm.scripted import improvise
-from toolloom.pipeline.checks.world.interpreter import State
+from toolloom.pipeline.checks.world.interpreter import Machine, State
 from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.worlds.given import StartStates
-from toolloom.pipeline.worlds.library import check_worlds
+from toolloom.pipeline.worlds.library import check_worlds, load_world
 from toolloom.schemas import Recipe, RecipeError, WorldError, parse_recipe
 
+WORLDS = Path(__file__).parents[3] / "recipes" / "worlds"
 MACHINE = lending.machine_of(lending.raw_library())
 
 
@@ -81,9 +82,13 @@ def test_who_speaks_is_drawn_where_the_file_does_not_say(tmp_path: Path) -> None
         ({"tables": {"loans": [{"since": "2026-01-01"}]}}, "a row is an object with its key"),
         ({"tables": {"loans": [1]}}, "a row is an object with its key"),
         ({"tables": []}, "an object is needed here"),
-        ({"now": "yesterday"}, "must be a moment"),
+        ({"now": "yesterday"}, "must be a datetime"),
         ({"me": "MEM-0"}, "is no row of members"),
         ({"next": {"loans": "many"}}, "next: must be the number"),
+        ({"next": {"rockets": 3}}, "next: must be the number"),
+        ({"now": "2026-02-31T10:15"}, "must be a datetime"),
+        ({"now": None}, "must be a datetime"),
+        ({"tables": {"loans": {"LOA-1": {"loan_id": "LOA-2"}}}}, "another key than the row's"),
         ({"rows": []}, "`rows` is not known"),
     ],
 )
@@ -93,6 +98,35 @@ def test_what_is_no_state_of_the_world_is_told(
     """With its place; nothing is drawn from it."""
     with pytest.raises(WorldError, match=told):
         StartStates(MACHINE, written(tmp_path, changes))
+
+
+def test_what_is_computed_is_computed_whatever_leans_on_it(tmp_path: Path) -> None:
+    """In the shop the total of an order is a sum of prices of lines, which are computed too."""
+    machine = Machine(load_world(WORLDS / "shop.yaml"))
+    now, state = StartStates(machine).draw(random.Random(3))
+    bare = {
+        name: [
+            {field: value for field, value in row.items() if field not in entity.derived}
+            for row in state["tables"][name].values()
+        ]
+        for name, entity in machine.entities.items()
+    }
+    path = tmp_path / "shop.json"
+    path.write_text(json.dumps({"now": now, "tables": bare}))
+    read = StartStates(machine, path).draw(random.Random(3))[1]
+    for name, entity in machine.entities.items():
+        for key, row in state["tables"][name].items():
+            assert {f: read["tables"][name][key][f] for f in entity.derived} == {
+                f: row[f] for f in entity.derived
+            }, (name, key)
+
+
+def test_json_that_says_a_key_twice_is_refused(tmp_path: Path) -> None:
+    """One of the two would be lost."""
+    path = tmp_path / "state.json"
+    path.write_text('{"now": "2026-03-02T10:15", "tables": {"loans": [], "loans": []}}')
+    with pytest.raises(WorldError, match="'loans' stands twice"):
+        StartStates(MACHINE, path)
 
 
 def test_a_row_that_the_world_would_refuse_is_told(tmp_path: Path) -> None:
@@ -132,6 +166,8 @@ def test_given_tasks_are_worded_like_drawn_ones(tmp_path: Path) -> None:
         ({"user": ""}, "line 1: turns.0.user"),
         ({"user": "x", "world": "shop"}, "world: must be one of library"),
         ({"user": "x", "me": "MEM-0"}, "nobody who speaks"),
+        ({"user": "x", "now": "tomorrow"}, "now: must be a datetime"),
+        ({"user": "x", "changes": []}, "needs `solution: played`"),
     ],
 )
 def test_a_task_that_cannot_be_so_stops_the_run(
