@@ -167,6 +167,8 @@ def _unsound(machine: Machine, state: State, now: str) -> Iterator[str]:
                     tables[name].index.pop(field, None)
             if not changed:
                 break
+        else:
+            yield "tables: what is computed does not come to rest: write these fields out."
         for name, table in tables.items():
             for key, row in table.items():
                 if fault := _fault(machine, state, name, row, now):

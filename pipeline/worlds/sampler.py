@@ -118,6 +118,7 @@ class Sampler:
             for place in lacking:
                 if spare and not given[place] and tried[place] >= RARE:
                     wanted[spare.pop(0)], wanted[place] = wanted[place], 0
+            lacking = [place for place in lacking if wanted[place]]
             # What fits seldom comes first, or it would find the state taken.
             lacking.sort(key=lambda place: ((given[place] + 1) / (tried[place] + 1), place))
             taken = 0
