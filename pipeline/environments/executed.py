@@ -29,10 +29,7 @@ from toolloom.pipeline.environments.environment import (
     Result,
     failed,
 )
-from toolloom.pipeline.environments.play import (
-    Recording,
-    play,
-)
+from toolloom.pipeline.environments.play import Recording, play
 from toolloom.pipeline.formats.import_log import legal
 from toolloom.schemas import (
     Api,

@@ -30,11 +30,7 @@ from pydantic import ValidationError
 
 from toolloom.pipeline.environments import commands, function_server
 from toolloom.pipeline.environments.commands import ExecutionSource, is_address
-from toolloom.pipeline.environments.environment import (
-    CUT,
-    Result,
-    failed,
-)
+from toolloom.pipeline.environments.environment import CUT, Result, failed
 from toolloom.pipeline.formats.import_log import ImportLog, line, words
 from toolloom.pipeline.formats.tools import to_api
 from toolloom.pipeline.store.secrets import secrets_of

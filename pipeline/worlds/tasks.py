@@ -32,9 +32,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     state_of,
 )
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
-from toolloom.pipeline.environments.environment import (
-    moment_of,
-)
+from toolloom.pipeline.environments.environment import moment_of
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.arguments import ArgumentDrawer, RowKey
 from toolloom.pipeline.worlds.given import StartStates

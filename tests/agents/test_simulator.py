@@ -8,9 +8,7 @@ import pytest
 from support import toys
 
 from toolloom.agents import simulator
-from toolloom.pipeline.environments.environment import (
-    Executor,
-)
+from toolloom.pipeline.environments.environment import Executor
 from toolloom.schemas import (
     Ability,
     Dialogue,

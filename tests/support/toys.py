@@ -13,10 +13,7 @@ from typing import Any
 from support.conversations import called
 from toolloom.llm import FakeServer
 from toolloom.pipeline.apis.search import Finder
-from toolloom.pipeline.environments.environment import (
-    Executed,
-    Executor,
-)
+from toolloom.pipeline.environments.environment import Executed, Executor
 from toolloom.pipeline.stage import Context, Stage, StageInput
 from toolloom.pipeline.stages import feed_queries as feed_needs
 from toolloom.schemas import (

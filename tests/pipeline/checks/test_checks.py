@@ -6,12 +6,19 @@ import pytest
 from support.mutations import PLANTED, Mutation
 
 from toolloom.pipeline.checks import inspect
-from toolloom.schemas import Dialogue, Reason
+from toolloom.schemas import Ability, Dialogue, Reason, Scenario
 
 
 def test_a_good_dialogue_has_no_finding(all_good: list[Dialogue]) -> None:
     """What a careful person wrote is not rejected."""
     assert [(good.id, inspect(good)) for good in all_good if inspect(good)] == []
+
+
+def test_the_good_dialogues_cover_the_vocabulary(all_good: list[Dialogue]) -> None:
+    """At least 40 dialogues, with every ability and every scenario that needs no world."""
+    assert len(all_good) >= 40
+    assert {d.query.ability for d in all_good} == set(Ability)
+    assert {d.query.scenario for d in all_good} == {s for s in Scenario if not s.of_worlds}
 
 
 @pytest.mark.parametrize(("mutate", "expected"), PLANTED, ids=[m.__name__ for m, _ in PLANTED])

@@ -14,9 +14,7 @@ from support.shelf import tool
 
 from toolloom.llm.cache import Cache
 from toolloom.pipeline.environments import executed as sessions
-from toolloom.pipeline.environments.environment import (
-    Executed,
-)
+from toolloom.pipeline.environments.environment import Executed
 from toolloom.pipeline.environments.executed import Executions, replay
 from toolloom.schemas import (
     Api,

@@ -13,14 +13,8 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.environments import commands, function_server
-from toolloom.pipeline.environments.commands import (
-    ExecutionSource,
-    FunctionFile,
-    function_files,
-)
-from toolloom.pipeline.environments.environment import (
-    Result,
-)
+from toolloom.pipeline.environments.commands import ExecutionSource, FunctionFile, function_files
+from toolloom.pipeline.environments.environment import Result
 from toolloom.pipeline.environments.mcp import connect, read_tools
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.secrets import secrets_of

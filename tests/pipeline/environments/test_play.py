@@ -14,20 +14,8 @@ from toolloom.llm import Gateway
 from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.world.interpreter import Machine
-from toolloom.pipeline.environments.environment import (
-    Environment,
-    Search,
-    WorldSession,
-    moment_of,
-)
-from toolloom.pipeline.environments.play import (
-    ASKED,
-    Script,
-    Searching,
-    Unplayable,
-    Words,
-    play,
-)
+from toolloom.pipeline.environments.environment import Environment, Search, WorldSession, moment_of
+from toolloom.pipeline.environments.play import ASKED, Script, Searching, Unplayable, Words, play
 from toolloom.schemas import (
     Ability,
     Api,
