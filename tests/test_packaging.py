@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -35,3 +36,13 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
     shipped = {name for name in wheel if ".dist-info/" not in name}
     assert shipped == source() >= {"toolloom/py.typed", "toolloom/prompts/query.j2"}
     assert any(name.endswith("LICENSE") for name in wheel)
+
+
+def test_every_folder_of_modules_ships() -> None:
+    """A package that pyproject.toml does not name is missing where toolloom is installed, and any
+    other module at the root would ship."""
+    assert {p.name for p in ROOT.glob("*.py")} == {"__init__.py", "flows.py"}
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    there = {p.parent for room in ROOMS for p in (ROOT / room).rglob("*.py")}
+    folders = {".".join(("toolloom", *p.relative_to(ROOT).parts)) for p in there}
+    assert folders | {"toolloom"} == set(named["tool"]["setuptools"]["packages"])

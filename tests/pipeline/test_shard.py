@@ -136,7 +136,9 @@ async def test_workers_with_other_code_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_on_a_cluster_is_refused() -> None:
-    """Batches, which need one process."""
+    """Batches, which need one process, and an address without a cluster."""
+    with pytest.raises(ClusterError, match="it needs --engine dask or ray"):
+        check_engine(recipe(), "local", "127.0.0.1:9")
     batched = recipe(model={"base_url": "http://127.0.0.1:9/v1", "mode": "batch"})
     with pytest.raises(RecipeError, match="mode: batch"):
         check_engine(batched, "dask", None)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+import yaml
 from support import lending
 from support.toys import ALL_IN_TRAIN
 
@@ -19,6 +20,7 @@ from toolloom.pipeline.worlds.sampler import PER_STATE, Sampler, draw_world_need
 from toolloom.schemas import Ability, Need, Regeneration, Scenario, Split, World, WorldPlan
 from toolloom.schemas.splits import split_of_need, split_of_script
 
+NEVER = "{name: never, find: [{x: books where title = 'Ulysses'}], turns: [{user: Hello}]}"
 FITTING = ("renewal", "refused", "both at once", "fines", "no longer wanted")
 
 
@@ -75,6 +77,15 @@ def test_no_two_rows_of_a_script_say_the_same(monkeypatch: pytest.MonkeyPatch) -
     needs = lending.needs(lending.recipe(worlds={"per_script": 4}), [plain])
     assert scripts(needs) == {"no coffee": 1, "refused": 4}
     assert len({said(need, plain) for need in needs}) == len(needs)
+
+
+def test_a_script_that_no_state_meets_runs_dry() -> None:
+    """It gives no row, and takes none from the others."""
+    dry = yaml.load(NEVER, yaml.BaseLoader)
+    world = lending.world("renewal")
+    world = world.model_copy(update={"scripts": (dry, *world.scripts)})
+    needs = lending.needs(lending.recipe(worlds={"per_script": 1}), [world])
+    assert scripts(needs) == {"renewal": 1}
 
 
 def test_a_script_that_few_states_fit_leaves_its_rows(
