@@ -68,6 +68,14 @@ class StartStates:
             state = {**state, "me": rng.choice(list(state["tables"][self.machine.actor]))}
         return now, state
 
+    def speakers(self, state: State) -> Iterator[State]:
+        """A drawn state as whoever was drawn to speak in it sees it, then as the others do."""
+        yield state
+        if self.machine.actor and (self.given is None or self.given[1]["me"] is None):
+            for me in state["tables"][self.machine.actor]:
+                if me != state["me"]:
+                    yield {**state, "me": me}
+
 
 def read_state(machine: Machine, path: Path) -> tuple[str, State]:
     """Moment and state of a file.

@@ -1,8 +1,8 @@
 """Draws what users need in worlds: a script, and a start state in which every word of it is true.
 
-States are drawn one after the other by seed, each is tried on the scripts that still want rows, and
-gives at most `PER_STATE` of them, so that rows differ in people, days and stock, and not only in
-words. A script that no state fits has run dry. A row is a need: it says the start state, the goal
+States are drawn one after the other by seed, each is tried on the scripts that still want rows, for
+everybody who may speak in it, and gives at most `PER_STATE` of them, so that rows differ in people,
+days and stock, and not only in words. A script that no state fits has run dry. A row is a need: it says the start state, the goal
 and the script, which plays again from the same seed, word for word.
 """
 
@@ -54,7 +54,7 @@ from toolloom.schemas.splits import SEEN, split_of_need, split_of_script, zone
 PER_STATE = 2  # rows of different scripts
 DRY = 5  # rows after one another without a task: the world has none of that kind
 MANY = 60  # rows from which on worlds are drawn from in processes side by side
-RARE = 120  # states that do not fit a script, from which on it leaves its rows to others
+RARE = 30  # states for a row of a script, after which it leaves what it has not given to others
 STATES = 500  # drawn of a world, and
 STATES_A_ROW = 80  # more for each row that a script may give
 
@@ -99,10 +99,10 @@ class Sampler:
     def rows(self, wanted: Mapping[int, int], name: Callable[[int, int], str]) -> Iterator[Need]:
         """As many rows of each script as are `wanted`, by its number, in states that were not
         drawn before; `name`: the id of a script's row of a number. A script that few states fit
-        leaves its rows to one of which none is wanted, as long as there is one."""
+        leaves its rows to those of which the fewest are wanted, as long as they may give more."""
         given: Counter[int] = Counter()
         tried: Counter[int] = Counter()
-        wanted, spare = dict(wanted), [place for place, count in wanted.items() if not count]
+        wanted, heirs = dict(wanted), [] if self.purpose else list(wanted)
         most = STATES + STATES_A_ROW * max(wanted.values(), default=0)
         for number in range(self.drawn, self.drawn + most):
             lacking = [
@@ -116,9 +116,10 @@ class Sampler:
             self.drawn = number + 1
             now, state = self.start(number)
             for place in lacking:
-                if spare and not given[place] and tried[place] >= RARE:
-                    wanted[spare.pop(0)], wanted[place] = wanted[place], 0
-            lacking = [place for place in lacking if wanted[place]]
+                if tried[place] >= RARE * (given[place] + 1):
+                    heirs = [heir for heir in heirs if heir != place]
+                    self._leave(wanted, place, given[place], heirs)
+            lacking = [place for place in lacking if given[place] < wanted[place]]
             # What fits seldom comes first, or it would find the state taken.
             lacking.sort(key=lambda place: ((given[place] + 1) / (tried[place] + 1), place))
             taken = 0
@@ -126,8 +127,12 @@ class Sampler:
                 tried[place] += 1
                 script = self.scripts[place]
                 seed = seed_for(*self._parts("script", script.name, number))
-                row = play_in(script, self.machine, state, now, random.Random(seed))
-                if row is None or not self._takes(place, row):
+                plays = (
+                    play_in(script, self.machine, seen, now, random.Random(seed))
+                    for seen in self.starts.speakers(state)
+                )
+                row = next((row for row in plays if row and self._takes(place, row)), None)
+                if row is None:
                     continue
                 scenario = scenario_of(script, row, self.machine)
                 yield self.need(row, name(place, given[place]), scenario, script.searches, seed)
@@ -135,6 +140,17 @@ class Sampler:
                 taken += 1
                 if taken == PER_STATE:
                     break
+
+    def _leave(
+        self, wanted: dict[int, int], place: int, given: int, heirs: Sequence[int]
+    ) -> None:
+        """Leave what a script has not given to others, as far as they may give more."""
+        while wanted[place] > given:
+            heir = min(heirs, key=lambda heir: wanted[heir], default=place)
+            if heir == place or wanted[heir] == self._plan.per_script:
+                return
+            wanted[heir] += 1
+            wanted[place] -= 1
 
     def _takes(self, place: int, row: Play) -> bool:
         """Whether a row says what no other row of its script says, and the recipe's dials let it
