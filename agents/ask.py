@@ -174,8 +174,10 @@ async def ask(
     seed: int,
     schema: JsonObject | None = None,
     max_tokens: int = 256,
+    mends: int = 1,
 ) -> Answer[T]:
-    """The first answer that fits `schema` and that `read` takes. Raises NoUsableAnswer.
+    """The first answer that fits `schema` and that `read` takes; the last one goes back so many
+    times with what is wrong with it. Raises NoUsableAnswer.
 
     `read`, which may be a coroutine function, is given the JSON value, or without a schema the
     stripped text. Candidates differ by their seed alone; at temperature 0 most endpoints give the
@@ -192,12 +194,17 @@ async def ask(
                 return await trial.run(prompt, _seed(seed, number))
             except BadAnswer as why:
                 problem = why
-        mend = render("mend", {"problem": problem.detail})
-        # Several chat templates refuse an empty turn.
-        said = {"role": "assistant", "content": trial.said or "(no answer)"}
-        messages = (*prompt.messages, said, *mend.messages)
-        mended = Prompt(mend.template, mend.template_hash, messages)
-        return await trial.run(mended, _seed(seed, count))
+        for number in range(count, count + mends):
+            mend = render("mend", {"problem": problem.detail})
+            # Several chat templates refuse an empty turn.
+            said = {"role": "assistant", "content": trial.said or "(no answer)"}
+            messages = (*prompt.messages, said, *mend.messages)
+            mended = Prompt(mend.template, mend.template_hash, messages)
+            try:
+                return await trial.run(mended, _seed(seed, number))
+            except BadAnswer as why:
+                problem = why
+        raise problem
     except BadAnswer as why:
         raise NoUsableAnswer(why.reason, why.detail, trial.costs) from why
     except IllegalSchema as error:

@@ -30,14 +30,14 @@ OPERATIONS = 10  # of a world: more are not asked for
 SENTENCE = 200  # characters of a description in a document's list
 TOLD = 12  # mistakes of an answer that are told to who wrote it
 _FENCE = re.compile(r"```[a-z]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_FRAME = ("world", "about", "actor", "entities")
+_FRAME = ("world", "about", "currency", "actor", "entities")
 
 
 @dataclass
 class Draft:
     """A world while it is written, as the YAML of its file: every scalar is a text."""
 
-    frame: JsonObject  # `world`, `about`, `actor`, `entities`
+    frame: JsonObject  # `world`, `about`, `currency`, `actor`, `entities`
     plan: dict[str, str] = field(default_factory=dict)  # a sentence on each operation, by name
     operations: JsonObject = field(default_factory=dict)
     promises: JsonObject = field(default_factory=dict)
@@ -195,7 +195,7 @@ def read_tables(text: str, domain: Domain, document: Mapping[str, Api]) -> Draft
     frame = {key: value[key] for key in _FRAME if key in value}
     frame["world"] = snake(str(value.get("world", ""))) or snake(domain.name) or "world"
     for key in value.keys() - {*_FRAME, "plan"}:
-        reply.fault((key,), "is not asked for: answer with world, about, actor, entities, plan.")
+        reply.fault((key,), f"is not asked for: answer with {', '.join((*_FRAME, 'plan'))}.")
     if not as_dict(value.get("entities")):
         reply.fault(("entities",), "A mapping of 3 to 6 entities is needed.")
         reply.refuse()
@@ -324,7 +324,8 @@ async def tables(
         return draft
 
     prompt = _prompt("tables", domain, apis=offered(document))
-    return await ask(job.model, prompt, read, seed=job.seed, max_tokens=6000)
+    # Without tables there is no world: form first, then what cannot be drawn.
+    return await ask(job.model, prompt, read, seed=job.seed, max_tokens=6000, mends=3)
 
 
 async def operation(domain: Domain, draft: Draft, name: str, job: Job) -> Answer[JsonObject]:

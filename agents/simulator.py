@@ -56,7 +56,9 @@ class Simulator:
         """The user's next turn: the query itself, what was withheld, or the next wish; in a world,
         what was worded for it, as an answer to what the assistant says now."""
         query, facts = self.query, list[Fact]()
-        told: JsonObject = {"transcript": transcript(messages), "now": moment(query.now)}
+        # A user hears what is said, and sees no call, result or documentation.
+        heard = [each for each in transcript(messages) if each[0] in ("User", "Assistant")]
+        told: JsonObject = {"transcript": heard, "now": moment(query.now)}
         if messages[-1].role == "system":
             return query.text
         if query.setting:

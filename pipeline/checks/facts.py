@@ -32,6 +32,7 @@ _MINOR = stems("pence cents minor")
 _MONTHS, _YEARS = stem("months"), {"year", "years"}
 _PARTS: dict[float, str] = {50: "half", 100: "(?:fully|all)"}  # percents
 _NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+){1,4}")
+_SIZE = re.compile(r"\d+(?:x\d+)+")
 _TITLE = "(?:Dr|Mr|Mrs|Ms|Miss|Prof|Professor)"  # a last word alone may be another row's
 _NEAR = 4  # words between a denial and what it denies
 
@@ -48,22 +49,25 @@ def tells(text: str, value: Any, schema: JsonObject, now: dt.datetime) -> bool:
         return any(_nothing(part, schema) for part in sentences(text))
     if isinstance(value, int | float):
         return _number(text, value, schema, now)
+    if isinstance(value, str) and _SIZE.fullmatch(value):
+        return bool(re.search(rf"\b{value.replace('x', ' ?(?:x|×|by) ?')}\b", text))
     if isinstance(value, str) and _NAME.fullmatch(value):
         return bool(re.search(rf"\b{_TITLE}\.? {re.escape(value.split()[-1])}\b", text))
     return False
 
 
 def _claims(text: str, schema: JsonObject, value: bool, reach: int = _NEAR) -> bool:
-    """Whether a sentence says yes, or no, to what a field is about. To be about it takes two of the
-    words of its name and description, unless its name has only one; to deny it takes one."""
+    """Whether a sentence says yes, or no, to what a field is about. To be about it takes its name,
+    or two of the words of name and description; to deny it takes one."""
     title, others = about(schema)
     found = words(text)
     stems = [stem(word.folded) for word in found]
     places = [place for place, each in enumerate(stems) if each in title | others]
     near = {i for place in places for i in range(place - reach, place + reach)}
     denied = _DENIED.search(" ".join(word.folded for i, word in enumerate(found) if i in near))
-    known = len({stems[place] for place in places})
-    return bool(denied) if not value else known >= min(len(title), 2) > 0 and not denied
+    known = {stems[place] for place in places}
+    named = len(known) >= min(len(title | others), 2) > 0 or (title and title <= known)
+    return bool(denied) if not value else bool(named) and not denied
 
 
 def _nothing(text: str, schema: JsonObject) -> bool:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise, product
 from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.calls import documented_before, pair, says_no
@@ -209,6 +209,7 @@ def admitted_limits(dialogue: Dialogue) -> Iterator[Fault]:
 _LISTED = re.compile(r"^\s*(?:#+\s*)?\d{1,2}[.)]\s", re.MULTILINE)
 _LABEL = re.compile(r"^[\s*#•-]*[^:.\n]{1,40}:", re.MULTILINE)
 _MARKUP = re.compile(r"(?<!\w)[*_`#]+(?=\w)|(?<=[\w.:])[*_`]+(?!\w)")
+_SIZES = re.compile(r"(\d+) ?x ?(\d+)")
 _SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
 _HEDGE = re.compile(
     r"(?:about|around|approximately|roughly|nearly|almost|over|under|some|~)\s*[$€£]?$",
@@ -236,7 +237,8 @@ _NUMBERED = re.compile(r"(?:the )?\d+\w\w")  # a day said by its number, of the 
 
 MOST = 60  # numbers of a field that are added up or taken from each other
 _TOTAL = re.compile(
-    r"\b(?:(?:al)?together|in all|totals?|both|between them|combined|adds? up|comes? to|overall)\b",
+    r"\b(?:(?:al)?together|in all|totals?|both|between them|combined|adds? up|com(?:es?|ing) to|"
+    r"mak(?:es?|ing)|plus|overall|that['’]s)\b",
     re.IGNORECASE,
 )
 _APART = re.compile(
@@ -349,7 +351,8 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
 
 def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     """Whether a sentence that speaks of a total, a difference or some of several tells what two
-    numbers of one field, or two that the reply tells, come to; a total also of a whole column."""
+    numbers of one field, or two that the reply tells, come to; a total also of a whole column, or
+    of one that the reply tells and one of a field."""
     around = text[max(0, quantity.start - 80) : quantity.end + 80]
     if _SOME.match(text, quantity.end):
         return 0 < quantity.value <= max(map(len, evidence.columns), default=0)
@@ -359,11 +362,14 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     unit = seconds_in(quantity.unit)
     told = {abs(quantity.value), *(quantity.value * unit / u for u in (60, 3600) if unit)}
     found = set[float]()
-    for column in (*evidence.columns, _numbers_of(text) & evidence.numbers):
+    said = _numbers_of(text) & evidence.numbers
+    for column in (*evidence.columns, said):
         if added and len(column) > 1:
             found |= {sum(column), *map(sum, combinations(column, 2))}
         if apart:
             found |= {abs(a - b) for a, b in combinations(column, 2)}
+    if added:
+        found |= {a + b for a, b in product(said, chain(*evidence.columns))}
     return any(close(one, other) for one in told for other in found)
 
 
@@ -482,7 +488,8 @@ class Evidence:
 def _numbers_of(text: str) -> frozenset[float]:
     """Numbers that a text says, and what it adds them up to."""
     told = frozenset([reading for q in quantities(text) for reading in q.readings()])
-    return told.union(sums(text)) if told else told
+    sizes = chain(*_SIZES.findall(text)) if "x" in text else ()
+    return told.union(sums(text) if told else (), map(float, sizes))
 
 
 def evidence_at(dialogue: Dialogue, place: int) -> Evidence:

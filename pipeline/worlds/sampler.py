@@ -2,8 +2,8 @@
 
 States are drawn one after the other by seed, each is tried on the scripts that still want rows, for
 everybody who may speak in it, and gives at most `PER_STATE` of them, so that rows differ in people,
-days and stock, and not only in words. A script that no state fits has run dry. A row is a need: it says the start state, the goal
-and the script, which plays again from the same seed, word for word.
+days and stock, and not only in words. A script that no state fits has run dry. A row is a need: it
+says the start state, the goal and the script, which plays again from the same seed, word for word.
 """
 
 from __future__ import annotations
@@ -141,9 +141,7 @@ class Sampler:
                 if taken == PER_STATE:
                     break
 
-    def _leave(
-        self, wanted: dict[int, int], place: int, given: int, heirs: Sequence[int]
-    ) -> None:
+    def _leave(self, wanted: dict[int, int], place: int, given: int, heirs: Sequence[int]) -> None:
         """Leave what a script has not given to others, as far as they may give more."""
         while wanted[place] > given:
             heir = min(heirs, key=lambda heir: wanted[heir], default=place)

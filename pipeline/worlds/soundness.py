@@ -30,7 +30,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.arguments import ArgumentDrawer
-from toolloom.pipeline.worlds.states import draw_now, draw_state
+from toolloom.pipeline.worlds.given import StartStates
 from toolloom.schemas import Reason
 
 WALKS, CALLS = 80, 80
@@ -90,11 +90,10 @@ def walk(
     machine: Machine, seed: int, walks: int = WALKS, calls: int = CALLS
 ) -> Iterator[TriedCall]:
     """Calls with arguments that mostly fit the state that the calls before them left."""
-    names = list(machine.operations)
+    names, starts = list(machine.operations), StartStates(machine)
     for number in range(walks):
         rng = rng_for(seed, "random walk", number)
-        now = draw_now(rng)
-        state = draw_state(machine, rng, now)
+        now, state = starts.draw(rng)
         for _ in range(calls):
             name = rng.choice(names)
             args = ArgumentDrawer(machine, state, now, rng, loose=True).draw(name) or {}

@@ -60,12 +60,13 @@ after: of 2025 and 2026, observed days included."""
 class Unsatisfied(WorldError):
     """An entity whose rules no drawn row keeps."""
 
-    def __init__(self, entity: str, rule: str) -> None:
+    def __init__(self, entity: str, refused: Counter[str]) -> None:
+        (rule, _), *others = refused.most_common(3)
+        also = " and ".join(f"`{other}` {times}" for other, times in others)
         super().__init__(
-            f"No row of {entity} keeps `{rule}` in {TRIES} draws. Change the rule, or what the "
-            "fields are drawn from."
+            f"No row of {entity} keeps `{rule}` in {TRIES} draws{f' ({also} times)' * bool(also)}. "
+            "Change the rule, or what the fields are drawn from."
         )
-        self.entity, self.rule = entity, rule
 
 
 def draw_now(rng: random.Random) -> str:
@@ -155,7 +156,7 @@ class _Drawer:
                     return
                 table.put(key, None)
             refused[broken] += 1
-        raise Unsatisfied(name, refused.most_common(1)[0][0])
+        raise Unsatisfied(name, refused)
 
     def _draw(self, name: str, row: Row, given: Row, rules: _Rules) -> str | None:
         """Draw a row's fields until one breaks a rule, which is returned."""

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
+from toolloom.pipeline.checks.schema import parts_of
 from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind, Tree
 from toolloom.pipeline.checks.world.interpreter import (
     PATTERNS,
@@ -871,11 +873,17 @@ def told_facts(plan: Plan) -> Iterator[TaskFact]:
     known = {str(part.value) for turn in plan.turns for part in turn.said}
     known |= {str(value) for row in plan.rows.values() for _, value in row.label}
     known |= {plan.now, plan.now[:10]}
+    several = Counter(
+        (made.turn, made.name) for made in plan.calls if made.after is not made.before
+    )
     for made in plan.calls:
         shape = plan.machine.world["operations"][made.name]["shape"]
         changed = made.after is not made.before
         for path, kind, value in leaves(shape, made.response) if changed else ():
             if kind["type"] in ("ref", "choice", "text", "boolean") or len(path) != 1:
+                continue
+            # Of several changes at once nobody tells each balance in between.
+            if kind["type"] not in MOMENTS and several[made.turn, made.name] > 1:
                 continue
             if str(value) not in known:
                 yield TaskFact(made.name, None, str(path[-1]), value, made.turn)
@@ -902,7 +910,12 @@ def play_of(task: Task) -> Play:
         elif following == "answer":
             more.append("asks for what is missing")
         elif not following and task.avoided:
-            more.append(f"does not call {task.avoided.name}: {task.avoided.why}")
+            why = task.avoided.why
+            more.append(
+                f"cannot do it: there is no tool {task.avoided.name}"
+                if why == "missing"
+                else f"does not call {task.avoided.name}: {why}"
+            )
         row.messages.append(("assistant", "; ".join(more)))
     row.facts = [Told(value=f.value, said=_text(f.value), field=f.field) for f in task.facts]
     return row
@@ -932,15 +945,38 @@ def replayed_need(need: Need, machine: Machine, words: Sequence[Turn]) -> Play:
 def as_lines(row: Play) -> list[str]:
     """A row as the one who words it sees it."""
     lines, turn = list[str](), 0
-    for role, part in row.messages:
+    for number, (role, part) in enumerate(row.messages):
         if isinstance(part, MadeCall):
             lines.append(f"→ {part.name}({json.dumps(part.arguments, ensure_ascii=False)})")
-            told = f"{part.error}: {part.response}" if part.error else canonical(part.response)
-            lines.append(f"← {told[:LONGEST]}")
+            later = [p.arguments for _, p in row.messages[number:] if isinstance(p, MadeCall)]
+            told = f"{part.error}: {part.response}" if part.error else _result(part.response, later)
+            lines.append(f"← {told}")
         elif isinstance(part, str):
             turn += role == "user"
             lines.append(f"{role.capitalize()} {turn}: {part}".rstrip())
     return lines
+
+
+def _result(response: Json, later: Sequence[Json]) -> str:
+    """A result; of a long list the rows that later calls name, and as many others as there is room
+    for."""
+    if not isinstance(response, list) or len(canonical(response)) <= LONGEST:
+        return canonical(response)
+    named = {part for part in parts_of(later) if isinstance(part, str)}
+    rows, room = list[int](), LONGEST
+    for number in sorted(
+        range(len(response)), key=lambda number: named.isdisjoint(_texts(response[number]))
+    ):
+        room -= len(canonical(response[number]))
+        if room < 0 and rows:
+            break
+        rows.append(number)
+    shown = [response[number] for number in sorted(rows)]
+    return f"{canonical(shown)} and {len(response) - len(rows)} more"
+
+
+def _texts(row: Json) -> set[str]:
+    return {part for part in parts_of(row) if isinstance(part, str)}
 
 
 def _wanted(turn: UserTurn) -> str:

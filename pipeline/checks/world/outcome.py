@@ -111,7 +111,7 @@ def outcome(dialogue: Dialogue, machine: Machine) -> Iterator[Fault]:
             detail = f"{call.name}: nothing said or returned {name}={shown(value)}"
             yield Fault(Reason.UNGROUNDED_ARGUMENT, call.place, detail)
     yield from _changed(setting, difference(machine, start, state))
-    yield from _untold(dialogue, setting)
+    yield from _untold(dialogue, setting, machine)
     names = _names(machine, setting)
     for place, text, _ in replies(dialogue):
         for detail in (
@@ -186,16 +186,31 @@ def _cut(change: str) -> str:
     return change if len(change) <= LONGEST else f"{change[: LONGEST - 1]}…"
 
 
-def _untold(dialogue: Dialogue, setting: Setting) -> Iterator[Fault]:
+def _untold(dialogue: Dialogue, setting: Setting, machine: Machine) -> Iterator[Fault]:
     """Facts that no reply tells: neither as they were worded when they were drawn, nor in other
-    words for the same value."""
+    words for the same value. Of a moment whose day was said, the time is enough."""
     texts = [text for _, text, _ in replies(dialogue)]
-    plain = fold(" ".join(texts))
+    plain, now = fold(" ".join(texts)), dialogue.query.now
+    said = [m.content or "" for m in dialogue.messages if m.role in ("user", "assistant")]
     for fact in setting.goal.facts:
         told = not (fact.field and isinstance(fact.value, bool))  # «true» is no word for it
         stands = told and _stands(fold(fact.said), plain)
-        if not stands and not any(_tells(text, fact, dialogue.query.now) for text in texts):
-            yield Fault(Reason.FACT_NOT_TOLD, None, f"the user is not told {shown(fact.said)}")
+        schema = {"title": fact.field, "description": _about(machine, fact.field)}
+        if stands or any(_tells(text, fact, schema, now) for text in texts):
+            continue
+        if isinstance(fact.value, str) and _MOMENT.fullmatch(fact.value):
+            moment = dt.datetime.fromisoformat(fact.value)
+            days = {day for text in said for each in dated(text, now.date()) for day in each.days}
+            clocks = {clock for text in texts for each in timed(text) for clock in each.times}
+            if moment.date() in days and moment.time() in clocks:
+                continue
+        yield Fault(Reason.FACT_NOT_TOLD, None, f"the user is not told {shown(fact.said)}")
+
+
+def _about(machine: Machine, field: str) -> str:
+    """What a world says of the fields of a name."""
+    kinds = (entity.fields.get(field, {}) for entity in machine.entities.values())
+    return " ".join(str(kind["about"]) for kind in kinds if kind.get("about"))
 
 
 def _stands(said: str, text: str) -> bool:
@@ -209,10 +224,10 @@ def _stands(said: str, text: str) -> bool:
     return False
 
 
-def _tells(text: str, fact: Told, now: dt.datetime) -> bool:
+def _tells(text: str, fact: Told, schema: Row, now: dt.datetime) -> bool:
     """Whether a text tells a fact in words of its own; a count, where it says of what."""
     if fact.field:
-        return tells(text, fact.value, {"title": fact.field}, now)
+        return tells(text, fact.value, schema, now)
     if isinstance(fact.value, int | float) and (noun := _COUNTED.fullmatch(fact.said)):
         what = stem(noun[1].lower())
         return any(

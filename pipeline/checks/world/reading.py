@@ -145,6 +145,9 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
     actor = str(reader.raw.get("actor") or "")
     if actor and reader.known(actor, reader.entities, ("actor",), "not an entity"):
         reader.actor = actor
+    currency = str(reader.raw.get("currency", "$"))
+    if not 0 < len(currency) <= 3:
+        reader.fault(("currency",), f"{currency[:20]!r} is not a sign such as £, or a code.")
     entities = {name: _entity(reader, name, spec, heads[name]) for name, spec in names}
     _written_references(reader, entities)
     operations, scopes = {}, {}
@@ -162,7 +165,7 @@ def read_world(raw: Any, fault: FaultTold) -> dict[str, Any]:
         "category": str(reader.raw.get("category", "")),
         "tool": str(reader.raw.get("tool", "")),
         "about": str(reader.raw.get("about", "")),
-        "currency": str(reader.raw.get("currency", "$")),
+        "currency": currency,
         "actor": reader.actor,
         "entities": entities,
         "operations": operations,
