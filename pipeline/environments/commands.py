@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.machinery import PathFinder
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import IO
 from urllib.parse import urlsplit
 
 from toolloom.pipeline.formats.import_log import reference
@@ -41,7 +41,7 @@ def arguments(command: str, name: str) -> list[str]:
     """A command as a list, found and without a shell. Raises ToolloomError.
 
     It will run in another folder: a program or a file that is named by its place relative to the
-    current folder is named by its whole path from here on.
+    current folder is named by its whole path from here on; a folder's name means one in there.
     """
     first, *rest = _split(command, name)
     beside = str(Path(sys.executable).parent)
@@ -51,12 +51,13 @@ def arguments(command: str, name: str) -> list[str]:
             f"{name}: there is no program `{first}` on the PATH or in {beside}. "
             "Install it, or give its whole path."
         )
-    return [os.path.abspath(found), *(os.path.abspath(r) if _is_file(r) else r for r in rest)]
+    return [os.path.abspath(found), *(os.path.abspath(r) if os.path.isfile(r) else r for r in rest)]
 
 
 def fingerprints(command: str, name: str) -> list[tuple[str, str]]:
     """The files a command names, with the SHA-256 of each: what is executed depends on them."""
-    return [(part, file_digest(Path(part))) for part in _split(command, name) if _is_file(part)]
+    files = filter(os.path.isfile, _split(command, name))
+    return [(file, file_digest(Path(file))) for file in files]
 
 
 def file_digest(path: Path) -> str:
@@ -90,14 +91,6 @@ def _split(command: str, name: str) -> list[str]:
     if not parts:
         raise ToolloomError(f"{name}: its command is empty. Give a program.")
     return parts
-
-
-def _is_file(part: str) -> bool:
-    """Whether it is the path of a file. A folder's name means one in the working folder."""
-    try:
-        return os.path.isfile(part)
-    except ValueError:  # such as a null byte
-        return False
 
 
 @dataclass(frozen=True)
@@ -206,20 +199,9 @@ def find_module(dotted: str) -> Path:
 
 @contextlib.contextmanager
 def working_folder() -> Iterator[Path]:
-    """A fresh folder, removed afterwards with all that was put into it."""
-    made = tempfile.mkdtemp(prefix="toolloom-")
-    try:
+    """A fresh folder, removed afterwards with all that was put into it, what is read-only too."""
+    with tempfile.TemporaryDirectory(prefix="toolloom-", ignore_cleanup_errors=True) as made:
         yield Path(made).resolve()
-    finally:
-        shutil.rmtree(made, onerror=_unlock)
-
-
-def _unlock(act: Any, path: str, _: Any) -> None:
-    """What was made read-only is removed all the same."""
-    with contextlib.suppress(OSError):
-        os.chmod(os.path.dirname(path), 0o700)
-        os.chmod(path, 0o700)
-        act(path)
 
 
 async def prepare(

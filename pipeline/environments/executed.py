@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -28,8 +29,8 @@ from toolloom.pipeline.environments.environment import (
     Executor,
     Result,
     failed,
+    play,
 )
-from toolloom.pipeline.environments.play import Recording, play
 from toolloom.pipeline.formats.import_log import legal
 from toolloom.schemas import (
     Api,
@@ -39,6 +40,7 @@ from toolloom.schemas import (
     Failure,
     Finding,
     JsonObject,
+    Message,
     Observation,
     Reason,
     Source,
@@ -100,6 +102,19 @@ def place_of(api: Api, source: ApiSource) -> ExecutionSource | None:
     return ExecutionSource(source, files[0]) if files else None
 
 
+def check_executed(sources: Iterable[ApiSource], apis: Sequence[Api]) -> None:
+    """Raises ToolloomError for a source whose `execute` lets nothing run: all would be played."""
+    for source in sources:
+        if source.execute and not any(place_of(api, source) for api in apis):
+            shown = source.path or ExecutionSource(source).name
+            raise ToolloomError(
+                f"apis.sources: {shown}: `execute` names {', '.join(source.execute)}, of which "
+                "nothing can be executed. Only Python functions, named by their file, folder or "
+                "module, and tools of MCP servers can: take `execute` out, or move it to such a "
+                "source."
+            )
+
+
 LOST = failed(
     Failure.CRASH,
     "The process has ended, and the calls before this one ended it again or took too long.",
@@ -153,7 +168,6 @@ class Session(Executor):
     _slots: AsyncExitStack = field(default_factory=AsyncExitStack)
     _holds: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _forks: list[Session] = field(default_factory=list)
 
     async def __aenter__(self) -> Session:
         return self
@@ -162,14 +176,6 @@ class Session(Executor):
         async with self._slots:
             for name in list(self._servers):
                 await self._close(name)
-            for fork in self._forks:
-                await fork.__aexit__(*raised)
-
-    def fork(self) -> Session:
-        """Another session whose first call brings the state of this one about again; it ends with
-        this one."""
-        self._forks.append(Session(self.executions, self.sample, self.attempt, list(self._calls)))
-        return self._forks[-1]
 
     def runs(self, api: Api) -> bool:
         return self.executions.executes(api)
@@ -264,10 +270,9 @@ async def replay(dialogue: Dialogue, executions: Executions) -> tuple[Finding, .
     """
     again = list(takewhile(lambda message: message.role == "system", dialogue.messages))
     apis = {api.function: api for api in dialogue.query.pool}
-    before = Recording(dialogue.messages)
     async with executions.session(dialogue.id, attempt="replay") as session:
-        there = Environment(dialogue.query.pool, [Repeated(session, before)], before.search)
-        await play(again, before, before, there)
+        before = Recording(dialogue.messages, session)
+        await play(again, before, Environment(dialogue.query.pool, [before], before.search))
     found = []
     for turn, (first, then) in enumerate(zip(dialogue.messages, again, strict=True)):
         if not first.execution or not then.execution or first.execution.kind != "executed":
@@ -281,21 +286,34 @@ async def replay(dialogue: Dialogue, executions: Executions) -> tuple[Finding, .
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class Repeated(Executor):
-    """Executes again what was executed; of all else it gives what is recorded."""
+class Recording(Executor):
+    """Both players of a dialogue that was played before. What was executed then is executed again;
+    of all else it gives what is recorded."""
 
-    session: Session
-    recorded: Recording
+    def __init__(self, messages: Sequence[Message], session: Session) -> None:
+        self._session = session
+        self._spoken = deque(m for m in messages if m.role in ("user", "assistant"))
+        self._results = deque(m for m in messages if m.role == "tool")
+
+    async def speak(self, messages: Sequence[Message]) -> str | None:
+        return (self._spoken.popleft().content or "") if self._spoken else None
+
+    async def act(self, messages: Sequence[Message], tools: Sequence[Api]) -> Message:
+        return self._spoken.popleft()
+
+    async def search(self, pool: Sequence[Api], keywords: str) -> list[JsonObject]:
+        found: list[JsonObject] = self._results.popleft().observation().response
+        return found
 
     def runs(self, api: Api) -> bool:
         return True
 
     async def run(self, api: Api, arguments: JsonObject) -> Executed:
-        before = self.recorded.result()
-        if before.execution.kind == "executed" and self.session.runs(api):
-            return await self.session.run(api, arguments)
-        return before
+        before = self._results.popleft()
+        assert before.execution
+        if before.execution.kind == "executed" and self._session.runs(api):
+            return await self._session.run(api, arguments)
+        return Executed(before.observation(), before.execution)
 
 
 def _shown(seen: Observation) -> str:

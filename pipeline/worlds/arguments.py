@@ -9,10 +9,10 @@ call with them succeeds is tried, not reasoned.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import date
 
-from toolloom.pipeline.checks.grounding import leaves
+from toolloom.pipeline.checks.grounding import texts_in
 from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import (
     PATTERNS,
@@ -20,12 +20,13 @@ from toolloom.pipeline.checks.world.interpreter import (
     Machine,
     Row,
     State,
-    nodes,
+    nodes_of,
     shifted,
 )
 
 RowKey = tuple[str, str]  # an entity and the key of one of its rows
 
+DRAWS = 16  # of arguments until a call succeeds
 RELATED = 0.65  # share of keys that go with those named before
 OPEN = 0.85  # share of keys of rows that are not over, where there are any
 AS_SHOWN = 0.5  # share of amounts that stand in a row
@@ -41,7 +42,7 @@ BESIDE = 0.7  # share of loose values that stand in the state, or lie beside one
 
 class ArgumentDrawer:
     """Draws in one state, each by itself; `about`: rows of which the first that is named has to be
-    one."""
+    one; `loose`: as random calls send them; `beyond`: amounts may be unusual ones."""
 
     def __init__(
         self,
@@ -51,19 +52,23 @@ class ArgumentDrawer:
         rng: random.Random,
         about: Collection[RowKey] = (),
         loose: bool = False,
+        beyond: bool = False,
     ) -> None:
         self.machine, self.rng, self.now = machine, rng, now
-        self.about, self.loose = about, loose
+        self.about, self.loose, self.beyond = about, loose, beyond
         self.frame = machine.frame(state, {}, now)
         self.rows: list[tuple[str, Row]] = []  # rows that arguments before referred to
         self.size = rng.choice(ITEMS)
-        self.beyond = False  # whether amounts may be unusual ones
 
-    def draw(self, name: str, beyond: bool = False) -> Row | None:
+    def draw(self, name: str) -> Row | None:
         """Arguments of an operation; None if a value of one cannot be said."""
-        self.rows, self.beyond = [], beyond
+        self.rows = []
         texts = {} if self.loose else self._texts(name)
         return self._fields(self.machine.operations[name].args, texts)
+
+    def draws(self, name: str) -> Iterator[Row]:
+        """Arguments of an operation, several times, as far as they can be said."""
+        return (args for _ in range(DRAWS) if (args := self.draw(name)) is not None)
 
     def _fields(self, kinds: dict[str, Kind], texts: Row) -> Row | None:
         args: Row = {}
@@ -84,7 +89,9 @@ class ArgumentDrawer:
             return self._key(kind)
         if form == "list":
             items = [self.value(kind["of"], name) for _ in range(self.size)]
-            return None if None in items or (_repeats(items) and not self.loose) else items
+            named = list(texts_in(items))
+            twice = len(set(named)) < len(named) and not self.loose
+            return None if None in items or twice else items
         if form == "object":
             return self._fields(kind["fields"], {})
         if form == "boolean":
@@ -120,17 +127,14 @@ class ArgumentDrawer:
             near = self._near(entity)
             rows = [row for row in rows if row[spec.key] in near] or rows
         if not self.loose and rng.random() < OPEN:
-            rows = [row for row in rows if not self._over(entity, row)] or rows
+            moves = spec.moves.items()  # a row is over where one of its fields changes no more
+            going = [row for row in rows if all(not to or to.get(row[f]) for f, to in moves)]
+            rows = going or rows
         if not rows:
             return None
         row = rng.choice(rows)
         self.rows.append((entity, row))
         return row[spec.key]
-
-    def _over(self, entity: str, row: Row) -> bool:
-        """Whether a row has come to where its state changes no more."""
-        moves = self.machine.entities[entity].moves
-        return any(ways and not ways.get(row[field]) for field, ways in moves.items())
 
     def _near(self, entity: str) -> set[str]:
         """Keys of an entity in rows named before, and in rows that refer to those."""
@@ -174,12 +178,9 @@ class ArgumentDrawer:
 
     def _texts(self, name: str) -> Row:
         """Texts of a new row, from one of those that the world writes out and the state has not."""
-        texts: Row = {}
-        kinds = self.machine.operations[name].args
-        if all(kind["type"] != "text" for kind in kinds.values()):
-            return texts
-        steps = nodes(self.machine.world["operations"][name]["steps"])
-        for _, entity, _, fields, _ in (n for n in steps if n[0] in ("create", "update")):
+        texts, kinds = Row(), self.machine.operations[name].args
+        steps = self.machine.world["operations"][name]["steps"]
+        for _, entity, _, fields, _ in nodes_of(steps, "create", "update"):
             taken = {
                 field: tree[1]
                 for field, tree in fields.items()
@@ -246,9 +247,3 @@ def _form(value: Json) -> str:
     if not isinstance(value, str):
         return "other"
     return next((form for form, like in PATTERNS.items() if like.fullmatch(value)), "text")
-
-
-def _repeats(items: list[Json]) -> bool:
-    """Whether a list names one row twice."""
-    keys = [leaf for leaf in leaves(items) if isinstance(leaf, str)]
-    return len(set(keys)) < len(keys)

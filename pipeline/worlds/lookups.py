@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
-from toolloom.pipeline.checks import grounding
-from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree
+from toolloom.pipeline.checks.grounding import texts_in
+from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree, keys_of
 from toolloom.pipeline.checks.world.interpreter import (
-    Frame,
     Json,
     Machine,
     Row,
     State,
     Term,
     as_term,
+    names_one,
     nodes,
 )
 from toolloom.pipeline.worlds.arguments import RowKey
@@ -28,6 +27,7 @@ from toolloom.pipeline.worlds.arguments import RowKey
 Path = tuple[str | int, ...]
 FieldOf = tuple[str, str]
 """An entity and one of its fields; without a field, whether its rows were looked at."""
+BOUNDS = ("<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,10 @@ class Lookups:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         operations, entities = machine.world["operations"], machine.entities
-        held = {n: list(dict.fromkeys(_entities(op["shape"]))) for n, op in operations.items()}
+        held = {
+            name: list(dict.fromkeys(kind["entity"] for kind in keys_of(spec["shape"])))
+            for name, spec in operations.items()
+        }
         self.writes = [name for name, each in machine.operations.items() if each.changes]
         self.reads = [name for name in operations if name not in self.writes]
         # The reads that show keys of an entity; and of those that list rows, whose key is first.
@@ -57,15 +60,19 @@ class Lookups:
         }
         self.own = {name for name, e in entities.items() if e.owner and name != machine.actor}
         self.labels = {name: self._label(name) for name in entities}
-        self.shown = {name: self._shown(name) | {(e, "") for e in held[name]} for name in held}
-        self.readable = frozenset().union(*(self.shown[name] for name in self.reads))
+        # The fields that a response repeats, or says something of, and the rows that it looks at.
+        self.shown: dict[str, set[FieldOf]] = {n: {(e, "") for e in held[n]} for n in operations}
+        for name, found in self.shown.items():
+            _read(operations[name]["returns"], {"me": machine.actor or ""}, found, repeated=True)
+        self.readable = set[FieldOf]().union(*(self.shown[name] for name in self.reads))
         self.policies = {
             name: [p for p in machine.world["policies"] if name in p["calls"]]
             for name in operations
         }
-        self.musts = {
+        # What policies say, and want to be true before a call.
+        self.musts: dict[str, list[tuple[str, Tree]]] = {
             name: [
-                (str(policy["says"]), as_term(tree))
+                (policy["says"], tree)
                 for policy in policies
                 for _, tree in policy.get("must", {}).get(name, ())
             ]
@@ -82,6 +89,9 @@ class Lookups:
     def kinds(self, name: str) -> dict[str, Kind]:
         return self.machine.operations[name].args
 
+    def required(self, name: str) -> dict[str, Kind]:
+        return {arg: kind for arg, kind in self.kinds(name).items() if not kind.get("optional")}
+
     def keys(self, name: str, args: Row) -> list[RowKey]:
         """The rows whose keys are among the arguments of an operation."""
         found = leaves({"type": "object", "fields": self.kinds(name)}, args)
@@ -94,15 +104,14 @@ class Lookups:
     def forbidden(self, state: State, now: str, name: str, args: Row) -> str | None:
         """What the first policy says that does not let a call pass."""
         frame = self.machine.bound(state, name, args, now) if self.musts[name] else None
-        if frame is None:
-            return None
-        return next((says for says, clause in self.musts[name] if not clause(frame)), None)
+        broken = (says for says, tree in self.musts[name] if frame and not as_term(tree)(frame))
+        return next(broken, None)
 
-    def label(self, entity: str, row: Row, frame: Frame) -> list[tuple[str, Json]]:
+    def label(self, state: State, now: str, entity: str, key: str) -> list[tuple[str, Json]]:
         """How a row is called, by field."""
-        frame.vars["this"] = row
+        frame = self.machine.frame(state, {}, now)
+        frame.vars["this"] = state["tables"][entity][key]
         values = [(name, term(frame)) for name, term in self.labels[entity]]
-        frame.vars.pop("this")
         return [(name, value) for name, value in values if value is not None]
 
     def places(self, name: str, trees: Iterable[Tree]) -> set[FieldOf]:
@@ -118,15 +127,25 @@ class Lookups:
         fields = {f for f in found if f[1] not in keys and f[0] not in searched}
         return fields | {(entity, "") for entity in searched}
 
-    def _deciding(self, name: str, says: str) -> list[Tree]:
-        """What policies, or the one that says so, want to be true before a call."""
-        policies = [p for p in self.policies[name] if says in ("", p["says"])]
-        return [tree for p in policies for _, tree in p.get("must", {}).get(name, ())]
+    def causes(self, name: str, code: str) -> set[FieldOf]:
+        """On what an error depends that no look at what is nobody's own shows; on nothing if it
+        says that all is already as it is wanted."""
+        steps = self.machine.world["operations"][name]["steps"]
+        lets = {node[1]: node[2] for node in nodes(steps) if node[0] == "let"}
+        clauses: list[Tree] = [n[1] for n in nodes(steps) if n[0] == "require" and n[2] == code]
+        clauses += [n[2] for n in nodes(steps) if n[0] == "find" and n[3] == code]
+        for clause in clauses:  # that there are no such rows; before or after others is a clash
+            none = clause[0] == "=" and clause[1][0] == "count"
+            if clause[0] == "!=" or (none and not any(n[0] in BOUNDS for n in nodes(clause))):
+                return set()
+        clauses += [tree for let, tree in lets.items() if any(names_one(c, let) for c in clauses)]
+        public = {place for place in self.readable if place[0] not in self.own}
+        return self.places(name, clauses) - public
 
     def _grounds(self, name: str, says: str) -> frozenset[FieldOf]:
-        """The fields on which policies depend, those of either side of an `if` too; where a yes is
-        wanted, also those of which the change makes its amounts."""
-        trees = self._deciding(name, says)
+        """The fields on which policies depend, or the one that says so, those of either side of an
+        `if` too; where a yes is wanted, also those of which the change makes its amounts."""
+        trees = [tree for said, tree in self.musts[name] if says in ("", said)]
         if not says and self.agrees(name):
             for node in nodes(self.machine.world["operations"][name]["steps"]):
                 if node[0] == "let":
@@ -135,13 +154,6 @@ class Lookups:
                     kinds = self.machine.entities[node[1]].fields
                     trees += [t for f, t in node[3].items() if kinds[f]["type"] in NUMBERS]
         return frozenset(self.places(name, trees) & self.readable)
-
-    def _shown(self, name: str) -> frozenset[FieldOf]:
-        """The fields that a response repeats, or says something of."""
-        found = set[FieldOf]()
-        returns = self.machine.world["operations"][name]["returns"]
-        _read(returns, {"me": self.machine.actor or ""}, found, repeated=True)
-        return frozenset(found)
 
     def _label(self, entity: str) -> list[tuple[str, Term]]:
         """The values of which a person makes a row's name, without its key and their own name."""
@@ -154,11 +166,6 @@ class Lookups:
             if part[0] != "value" and part[-1] != self.machine.entities[entity].key
             if entity == actor or not any(n[0] == "hop" and n[2] == actor for n in nodes(part))
         ]
-
-
-@lru_cache(maxsize=16)
-def lookups_of(machine: Machine) -> Lookups:
-    return Lookups(machine)
 
 
 # --- values and their types ------------------------------------------------------------------
@@ -192,19 +199,6 @@ def keys_shown(kind: Kind, value: Json, above: tuple[str, ...] = ()) -> Iterator
                 yield ShownKey(inner["entity"], value[name], value, kind, texts)
             else:
                 yield from keys_shown(inner, value[name], (*above, *own))
-
-
-def texts_in(value: Json) -> Iterator[str]:
-    """Every text of a value, those in lists and objects too."""
-    return (leaf for leaf in grounding.leaves(value) if isinstance(leaf, str))
-
-
-def _entities(kind: Kind) -> Iterator[str]:
-    """The entities whose keys a type holds."""
-    if kind["type"] == "ref":
-        yield kind["entity"]
-    for inner in (kind["of"],) if kind["type"] == "list" else kind.get("fields", {}).values():
-        yield from _entities(inner)
 
 
 # --- trees -----------------------------------------------------------------------------------
