@@ -189,7 +189,7 @@ async def ask(
         # Several chat templates refuse an empty turn.
         said = {"role": "assistant", "content": trial.said or "(no answer)"}
         messages = (*prompt.messages, said, *mend.messages)
-        mended = Prompt(mend.template, mend.template_hash, messages)
+        mended = Prompt(mend.template_hash, messages)
         return await trial.run(mended, _seed(seed, count))
     except BadAnswer as why:
         raise NoUsableAnswer(why.reason, why.detail, trial.costs) from why

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -336,11 +337,9 @@ def beginning(text: str, limit: int) -> str:
     """As much of a text as `limit` tokens hold, written as JSON."""
     if tokens(text) <= limit:
         return text
-    low, high = 0, min(len(text), 4 * limit)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if tokens(text[:middle] + CUT) <= limit else (low, middle - 1)
-    return text[:low] + CUT if tokens(text[:low] + CUT) <= limit else ""
+    lengths = range(min(len(text), 4 * limit) + 1)
+    fitting = bisect_right(lengths, limit, key=lambda length: tokens(text[:length] + CUT))
+    return text[: fitting - 1] + CUT if fitting else ""
 
 
 def _short(value: Any, items: int, letters: int, depth: int = 0) -> Any:

@@ -28,9 +28,9 @@ from mcp.client import stdio
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
-from toolloom.pipeline.environments import commands, function_server
-from toolloom.pipeline.environments.commands import ExecutionSource, is_address
+from toolloom.pipeline.environments import executed, function_server
 from toolloom.pipeline.environments.environment import CUT, Result, failed
+from toolloom.pipeline.environments.executed import ExecutionSource, is_address
 from toolloom.pipeline.formats.import_log import ImportLog, line, words
 from toolloom.pipeline.formats.tools import to_api
 from toolloom.pipeline.store.secrets import secrets_of
@@ -63,7 +63,7 @@ stdio.DEFAULT_INHERITED_ENV_VARS.clear()  # a server sees the variables a recipe
 def _command(place: ExecutionSource, allowed: frozenset[str]) -> list[str]:
     """How its program is started. Raises ToolloomError."""
     if place.functions is None:
-        return commands.arguments(place.source.mcp, place.name)
+        return executed.arguments(place.source.mcp, place.name)
     path, module = place.functions.path.absolute(), place.functions.module
     if module:
         up = module.count(".") + (path.name == "__init__.py")
@@ -96,11 +96,11 @@ async def connect(
             transport: Any = streamable_http_client(source.mcp)
         else:
             program, *rest = _command(place, allowed)
-            environment = commands.handed_on(source.environment, place.name)
-            folder = stack.enter_context(commands.working_folder())
+            environment = executed.handed_on(source.environment, place.name)
+            folder = stack.enter_context(executed.working_folder())
             if source.prepare:
                 limit = 3 * source.time_limit
-                await commands.prepare(
+                await executed.prepare(
                     source.prepare, environment, folder, name=place.name, seconds=limit
                 )
             session.errors, session.environment = tempfile.TemporaryFile(), environment  # noqa: SIM115 - it is closed by the stack
@@ -233,7 +233,7 @@ class McpSession:
 
     def trouble(self, what: str) -> ToolloomError:
         """An error of the server as such, with the end of what it wrote to its standard error."""
-        words = commands.last_words(self.errors, self.environment) if self.errors else ""
+        words = executed.last_words(self.errors, self.environment) if self.errors else ""
         said = f" It says: {words.rstrip('.')}." if words else ""
         name = self.place.name
         if self.place.functions:
@@ -242,7 +242,7 @@ class McpSession:
                 f"{what.rstrip('.')}.{said} It is apart, and sees only the variables named in "
                 "`environment`."
             )
-        what = what.replace(self.place.source.mcp, self.place.reference)[: 2 * commands.WORDS]
+        what = what.replace(self.place.source.mcp, self.place.reference)[: 2 * executed.WORDS]
         check = "Check its address."
         if self.errors:
             check = "Check its command; it sees only the variables named in `environment`."

@@ -30,7 +30,7 @@ from toolloom.pipeline.environments.environment import moment_of
 from toolloom.pipeline.render.section import Cell, Section
 from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.store.files import replacing
-from toolloom.pipeline.worlds.lookups import Lookups
+from toolloom.pipeline.worlds.operations import Lookups
 from toolloom.pipeline.worlds.scripts import Play, WorldScript, play_in, read_scripts, script_name
 from toolloom.pipeline.worlds.solved import given_tasks
 from toolloom.pipeline.worlds.soundness import Score, Soundness

@@ -28,7 +28,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     plain,
 )
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.arguments import ArgumentDrawer
+from toolloom.pipeline.worlds.operations import ArgumentDrawer
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.schemas import Reason
 

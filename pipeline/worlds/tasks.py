@@ -22,8 +22,17 @@ from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
 from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Machine, Row, State
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.arguments import DRAWS, ArgumentDrawer, RowKey
-from toolloom.pipeline.worlds.lookups import FieldOf, Lookups, Path, ShownKey, keys_shown, leaves
+from toolloom.pipeline.worlds.operations import (
+    DRAWS,
+    ArgumentDrawer,
+    FieldOf,
+    Lookups,
+    Path,
+    RowKey,
+    ShownKey,
+    keys_shown,
+    leaves,
+)
 from toolloom.pipeline.worlds.scripts import MadeCall
 from toolloom.pipeline.worlds.states import StartStates
 from toolloom.schemas import WorldPlan

@@ -15,7 +15,7 @@ from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.worlds.library import load_world
-from toolloom.pipeline.worlds.lookups import Lookups, leaves
+from toolloom.pipeline.worlds.operations import Lookups, leaves
 from toolloom.pipeline.worlds.scripts import as_text
 from toolloom.pipeline.worlds.solved import play_of
 from toolloom.pipeline.worlds.tasks import (
