@@ -72,9 +72,7 @@ class Costs:
         )
 
     def book(self, other: Costs) -> None:
-        total = self + other
-        self.usage, self.raw = total.usage, total.raw
-        self.repairs, self.prompts = total.repairs, total.prompts
+        vars(self).update(vars(self + other))
 
 
 @dataclass(frozen=True)
@@ -85,23 +83,20 @@ class Answer(Generic[T]):
     costs: Costs
 
 
-class BadAnswer(Exception):
-    """Raised by a `read` when an answer does not do. `detail` is shown to the model."""
-
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
-
-
-class NoUsableAnswer(Exception):
-    """No answer did. Holds the last reason and everything the model said."""
+class Unusable(Exception):
+    """Why an answer, or all of them, will not do."""
 
     def __init__(self, reason: Reason, detail: str, costs: Costs | None = None) -> None:
         super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
-        self.costs = costs or Costs()
+        self.reason, self.detail, self.costs = reason, detail, costs or Costs()
+
+
+class BadAnswer(Unusable):
+    """Raised by a `read` when an answer does not do. `detail` is shown to the model."""
+
+
+class NoUsableAnswer(Unusable):
+    """No answer did. Holds the last reason and everything the model said."""
 
 
 async def settled(asked: Awaitable[Answer[T]]) -> Answer[T] | NoUsableAnswer:
@@ -140,7 +135,7 @@ class Job:
     def reject(
         self,
         record: Record | JsonObject,
-        why: BadAnswer | NoUsableAnswer | Sequence[Finding],
+        why: Unusable | Sequence[Finding],
         costs: Costs | None = None,
     ) -> Rejected:
         """`record` with the reason it goes no further and every raw response.
@@ -148,12 +143,10 @@ class Job:
         Without `costs`, those of `why`.
         """
         reason: Reason | Sequence[Finding]
-        if isinstance(why, BadAnswer | NoUsableAnswer):
-            reason, detail = why.reason, why.detail
+        if isinstance(why, Unusable):
+            reason, detail, costs = why.reason, why.detail, costs or why.costs
         else:
-            reason, detail = why, ""
-        if costs is None:
-            costs = why.costs if isinstance(why, NoUsableAnswer) else Costs()
+            reason, detail, costs = why, "", costs or Costs()
         return Rejected.of(
             record,
             self.stage,
@@ -199,7 +192,7 @@ async def ask(
             # Several chat templates refuse an empty turn.
             said = {"role": "assistant", "content": trial.said or "(no answer)"}
             messages = (*prompt.messages, said, *mend.messages)
-            mended = Prompt(mend.template, mend.template_hash, messages)
+            mended = Prompt(mend.template_hash, messages)
             try:
                 return await trial.run(mended, _seed(seed, number))
             except BadAnswer as why:

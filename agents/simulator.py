@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
 from toolloom.agents.query import Fact, goals, moment, read_request, transcript, withheld
@@ -16,10 +16,12 @@ from toolloom.pipeline.environments.environment import (
     Executed,
     Executor,
     Failing,
+    Players,
     Search,
-    Simulated,
+    Unplayable,
+    calling,
+    play,
 )
-from toolloom.pipeline.environments.play import Players, Unplayable, calling, play
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     API_SEARCH,
@@ -38,13 +40,12 @@ from toolloom.schemas import (
 )
 
 T = TypeVar("T")
-Said: TypeAlias = tuple[str | None, list[FunctionCall]]  # words or calls
 
 STEPS = 16  # acts of an assistant before a dialogue is given up
 
 
 @dataclass
-class Simulator:
+class Simulator(Executor):
     """A model as assistant, user and whatever executes no call of its own, in one dialogue."""
 
     query: Query
@@ -86,12 +87,15 @@ class Simulator:
             "transcript": transcript(messages),
         }
         prompt = render("simulator", variables)
-        text, calls = await self._ask(prompt, read_act, act_schema(tools), most=800)
-        if calls:
-            return calling(messages, calls).model_copy(update={"content": text})
-        return Message(role="assistant", content=text)
+        said = await self._ask(prompt, read_act, act_schema(tools), most=800)
+        if isinstance(said, str):
+            return Message(role="assistant", content=said)
+        return calling(messages, said)
 
-    async def execute(self, api: Api, arguments: JsonObject) -> Executed:
+    def runs(self, api: Api) -> bool:
+        return True
+
+    async def run(self, api: Api, arguments: JsonObject) -> Executed:
         """What a call of an API returns that nothing executes. Raises NoUsableAnswer."""
         variables = {
             "function": api.document(),
@@ -104,7 +108,7 @@ class Simulator:
             render("simulator_execution", variables),
             lambda answer: answer["response"],
             shape({"response": api.returns or {}}),
-            f"call_{answered}",
+            part=f"call_{answered}",
             most=800,
         )
         by = self.job.model.endpoint.model
@@ -125,13 +129,13 @@ class Simulator:
         prompt: Prompt,
         read: Callable[[Any], T],
         schema: JsonObject | None = None,
-        *parts: str,
+        *,
+        part: str = "",
         most: int = 200,
     ) -> T:
-        """`parts` tell questions apart that are asked after the same messages."""
+        """`part` tells questions apart that are asked after the same messages."""
         seed = seed_for(self.job.seed, len(self.messages))
-        for part in parts:
-            seed = seed_for(seed, part)
+        seed = seed_for(seed, part) if part else seed
         answer = await ask(self.job.model, prompt, read, schema=schema, seed=seed, max_tokens=most)
         self.costs.book(answer.costs)
         return answer.value
@@ -145,7 +149,7 @@ async def run(
     messages = [system_turn(query)]
     simulator = Simulator(query, job, messages)
     if query.setting is None:
-        executors = [*executors, Simulated(simulator.execute)]
+        executors = [*executors, simulator]
     environment = environment_of(query, executors, search, limit)
     return await played(query, job, messages, simulator, environment, simulator.costs)
 
@@ -174,7 +178,7 @@ async def played(
     further; `costs`: of the players."""
     spent = costs or Costs()
     try:
-        await play(messages, players, players, environment)
+        await play(messages, players, environment)
     except (NoUsableAnswer, RequestRefused, Unplayable) as error:
         why = error
         if isinstance(why, RequestRefused):  # a search's: it ends a dialogue as a question's does
@@ -211,14 +215,14 @@ def act_schema(apis: Sequence[Api]) -> JsonObject:
     return shape({"calls": calls, "reply": {"type": "string"}})
 
 
-def read_act(answer: Any) -> Said:
-    """(reply, calls) of an act. Raises BadAnswer if it is neither."""
+def read_act(answer: Any) -> str | list[FunctionCall]:
+    """The reply or the calls of an act. Raises BadAnswer if it is neither."""
     if answer["calls"]:
-        return None, [FunctionCall.model_validate(c) for c in answer["calls"]]
-    reply = answer["reply"].strip()
+        return [FunctionCall.model_validate(c) for c in answer["calls"]]
+    reply: str = answer["reply"].strip()
     if not reply:
         raise BadAnswer(Reason.UNUSABLE_RESPONSE, "Neither a call nor a reply.")
-    return reply, []
+    return reply
 
 
 def next_turn(query: Query, messages: Sequence[Message]) -> list[tuple[Api, list[Fact]]] | None:

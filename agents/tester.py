@@ -167,7 +167,15 @@ class Rated:
 
 async def rate(text: str, job: Job, votes: int) -> Rated:
     """Independent ratings of a text; all are waited for, so that order of arrival cannot show."""
-    cast = await asyncio.gather(*(settled(_rating(text, job, number)) for number in range(votes)))
+
+    def read(answer: JsonObject) -> Rating:
+        return Rating(**{**answer, "explanation": answer["explanation"].strip()})
+
+    async def rating(number: int) -> Answer[Rating]:
+        prompt, seed = render("tester_rate", {"instruction": text}), seed_for(job.seed, number)
+        return await ask(job.model, prompt, read, schema=RATING, seed=seed, max_tokens=200)
+
+    cast = await asyncio.gather(*(settled(rating(number)) for number in range(votes)))
     costs = sum((c.costs for c in cast), Costs())
     ratings = tuple(c.value for c in cast if isinstance(c, Answer))
     failed = [
@@ -182,11 +190,3 @@ async def rate(text: str, job: Job, votes: int) -> Rated:
         raw=costs.raw,
         provenance=job.provenance(costs, [job.record]),
     )
-
-
-async def _rating(text: str, job: Job, number: int) -> Answer[Rating]:
-    def read(answer: JsonObject) -> Rating:
-        return Rating(**{**answer, "explanation": answer["explanation"].strip()})
-
-    prompt, seed = render("tester_rate", {"instruction": text}), seed_for(job.seed, number)
-    return await ask(job.model, prompt, read, schema=RATING, seed=seed, max_tokens=200)

@@ -119,7 +119,7 @@ async def gateway(task: Task) -> None:
 
             async def send(body: Json) -> None:
                 number = body["seed"]
-                prompt = Prompt("booking", "hash-of-booking", tuple(body["messages"]))
+                prompt = Prompt("hash-of-booking", tuple(body["messages"]))
                 answered = await ask(model, prompt, dict, seed=number, schema=SCHEMA)
                 job = Job("bookings", "query", f"booking-{number}", number, model)
                 job.provenance(answered.costs)

@@ -26,6 +26,7 @@ from toolloom.pipeline.worlds.scripts import proofs
 from toolloom.pipeline.worlds.soundness import walk
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.pipeline.worlds.tasks import tasks
+from toolloom.schemas import WorldPlan
 
 SHIPPED = Path(__file__).parents[1] / "recipes" / "worlds"
 SECONDS = 2.0  # of each measurement
@@ -45,7 +46,7 @@ def measured(file: str) -> dict[str, float]:
     path = Path(file)
     machine = Machine(load_world(path))
     calls = list(walk(machine, seed=1, walks=8, calls=60))
-    scripts = load_scripts(path, machine) if path.with_suffix(".scripts.yaml").exists() else []
+    scripts = load_scripts(path, machine)[1] if path.with_suffix(".scripts.yaml").exists() else []
 
     def through_json(_: int) -> None:
         for call in calls:
@@ -64,7 +65,7 @@ def measured(file: str) -> dict[str, float]:
 
     draw_state(machine, rng_for("warm"), "2026-03-14T09:30")
     began = time.perf_counter()
-    list(tasks(machine, 1, TASKS, among=["single", "sequential"]))
+    list(tasks(machine, 1, TASKS, WorldPlan(scenarios=("single", "sequential"))))
     single = TASKS / (time.perf_counter() - began)
     return {
         "tasks": single,

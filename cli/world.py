@@ -62,14 +62,14 @@ def check(
     from toolloom.schemas import Reason
 
     machine = Machine(load_world(file))
-    scripts = load_scripts(file, machine) if file.with_suffix(".scripts.yaml").exists() else []
+    scripts = load_scripts(file, machine)[1] if file.with_suffix(".scripts.yaml").exists() else []
     result = examine(machine, seed)
     if why := taskless(machine, seed):
         result.add(Reason.WORLD_UNREACHABLE, "", [why])
     sound = not result.findings
     say(found(machine, scripts, result, score(machine.world, seed) if mutants and sound else None))
     if not sound:
-        complain(f"{len(result.findings.kept)} findings: the world is not sound yet.")
+        complain(f"{len(result.findings)} findings: the world is not sound yet.")
         raise typer.Exit(FOUND)
 
 
@@ -103,10 +103,11 @@ def show(
 
     Example: `toolloom world show recipes/worlds/shop.yaml --seed 7 --task 3`
     """
-    from toolloom.pipeline.worlds.given import StartStates
     from toolloom.pipeline.worlds.library import described
     from toolloom.pipeline.worlds.scripts import as_text
-    from toolloom.pipeline.worlds.tasks import play_of, tasks
+    from toolloom.pipeline.worlds.solved import play_of
+    from toolloom.pipeline.worlds.states import StartStates
+    from toolloom.pipeline.worlds.tasks import tasks
 
     machine, state, now = _drawn(file, seed, state_file)
     if task is None:
@@ -174,7 +175,7 @@ def proof(
     from toolloom.pipeline.worlds.scripts import acts, as_text, proofs
 
     machine = Machine(load_world(file))
-    scripts = load_scripts(file, machine)
+    _, scripts = load_scripts(file, machine)
     dry, broken = [], []
     for script, rows in zip(scripts, proofs(scripts, machine, seed, states), strict=True):
         by = f", written by {script.written}" if script.written else ""
@@ -412,8 +413,8 @@ def _drawn(file: Path, seed: int, state_file: Path | None = None) -> tuple[Any, 
     """The world of a file, a state of it, and the moment."""
     from toolloom.pipeline.checks.world.interpreter import Machine
     from toolloom.pipeline.sampling.values import rng_for
-    from toolloom.pipeline.worlds.given import StartStates
     from toolloom.pipeline.worlds.library import load_world
+    from toolloom.pipeline.worlds.states import StartStates
 
     machine = Machine(load_world(file))
     now, state = StartStates(machine, state_file).draw(rng_for(seed, "state"))

@@ -20,11 +20,10 @@ from toolloom.pipeline.apis.sources import NOT_WANTED, imported, mended_by, show
 from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.balance import balance
 from toolloom.pipeline.dataset.planning import seed_of
-from toolloom.pipeline.environments.environment import WorldSession, moment_of
-from toolloom.pipeline.environments.executed import replay
-from toolloom.pipeline.environments.play import Script
+from toolloom.pipeline.environments.environment import Script, WorldSession, moment_of
+from toolloom.pipeline.environments.executed import check_executed, replay
 from toolloom.pipeline.formats import toolbench
-from toolloom.pipeline.sampling.draw import check_executed, draw_needs, shares, split_counts
+from toolloom.pipeline.sampling.draw import draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Stage, StageInput, job_of, late
 from toolloom.pipeline.worlds.authoring import write_world
@@ -38,7 +37,7 @@ from toolloom.pipeline.worlds.library import (
 from toolloom.pipeline.worlds.library import names as worlds_named
 from toolloom.pipeline.worlds.sampler import draw_world_needs
 from toolloom.pipeline.worlds.scripts import moves
-from toolloom.pipeline.worlds.tasks import as_lines, replayed_need
+from toolloom.pipeline.worlds.solved import as_lines, replayed_need
 from toolloom.schemas import (
     API_SEARCH,
     Api,
@@ -232,7 +231,7 @@ def feed_queries(given: StageInput) -> Iterator[Need]:
         yield from draw_world_needs(recipe, worlds_of(given), every)
     known = [api for api in every if api.source.kind != "world"]
     if known:
-        check_executed(recipe, known)
+        check_executed(recipe.apis.sources, known)
     needs = draw_needs(recipe, known)
     first = next(needs, None)
     if first is not None:

@@ -30,7 +30,6 @@ FOLDER = Path(__file__).parent
 class Prompt:
     """Chat messages `({"role", "content"}, …)` and the hash of the template they come from."""
 
-    template: str
     template_hash: str
     messages: tuple[dict[str, str], ...]
 
@@ -79,4 +78,4 @@ def render(name: str, variables: Mapping[str, Any], folder: Path = FOLDER) -> Pr
         for block in texts
         if texts[block]
     )
-    return Prompt(name, source_hash(name, folder), messages)
+    return Prompt(source_hash(name, folder), messages)

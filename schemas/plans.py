@@ -168,6 +168,11 @@ class WorldPlan(Record):
         """The file with the start state of a world, if one is named."""
         return Path(self.states[world]).expanduser() if world in self.states else None
 
+    def lets_in(self, calls: int, turns: int) -> bool:
+        """Whether a dialogue has neither too few nor too many."""
+        (least, most), (fewest, longest) = self.calls, self.turns
+        return least <= calls <= most and fewest <= turns <= longest
+
     def at_most(self, rows: int) -> WorldPlan:
         """The plan for no more than so many dialogues."""
         return self.model_copy(update={"rows": min(self.rows or rows, rows)})

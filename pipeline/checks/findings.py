@@ -1,8 +1,7 @@
 """The one collector of what is wrong: bounded, however much is found.
 
 All findings are counted by kind, and of each kind the first few are kept, in the order in which
-they were found. `verify` and `push` collect by kind of fault, an audit by reason, the checks of a
-world by what is wrong.
+they were found. `verify` and `push` collect by kind of fault, an audit by reason.
 """
 
 from __future__ import annotations

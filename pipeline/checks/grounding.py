@@ -257,6 +257,11 @@ def leaves(value: Any) -> Iterator[Any]:
             yield item
 
 
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text of a JSON value."""
+    return (leaf for leaf in leaves(value) if isinstance(leaf, str))
+
+
 def founded(
     value: Any,
     texts: Sequence[str],

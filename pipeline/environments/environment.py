@@ -1,5 +1,7 @@
-"""What a dialogue plays in: the tools on offer, what their calls return, and what they change.
+"""What a dialogue plays in, tools and what their calls return, and the loop that plays it: a user
+speaks, an assistant acts, the environment answers.
 
+Whoever plays, the loop is this one: a model (`agents/simulator.py`), a script, or a recording.
 Long observations are made short without a model (after ToolLLM, appendix A.2); tokens are
 estimated: UTF-8 bytes of the compact JSON, divided by 4 and rounded up.
 """
@@ -8,24 +10,33 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self, TypeAlias
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
 
 from toolloom.pipeline.checks.schema import as_dict, fits
-from toolloom.pipeline.checks.world.interpreter import Machine, State, difference, state_of
+from toolloom.pipeline.checks.world.interpreter import Machine, State, state_of
 from toolloom.pipeline.checks.world.outcome import observed
 from toolloom.schemas import (
     API_SEARCH,
     Api,
     Execution,
     Failure,
+    FunctionCall,
     JsonObject,
+    Message,
     Need,
     Observation,
+    Reason,
     Setting,
+    ToolCall,
     digest,
 )
+
+IN_VAIN = 2  # searches for what no tool does
+ASKED = 4  # searches whose keywords are asked for, until what is called next is found
 
 
 @dataclass(frozen=True)
@@ -67,27 +78,6 @@ class Executor(Protocol):
     async def run(self, api: Api, arguments: JsonObject) -> Executed:
         """The observation of a call. A failure of the call is an observation with an error."""
 
-    def fork(self) -> Self:
-        """Another one, in the state that the calls so far have brought about, if there is one."""
-        return self
-
-    def changes(self) -> list[tuple[Any, ...]]:
-        """What the calls so far have changed, where that can be told."""
-        return []
-
-
-@dataclass(frozen=True)
-class Simulated(Executor):
-    """Whatever nothing else executes, played by a function that is handed in."""
-
-    simulate: Callable[[Api, JsonObject], Awaitable[Executed]]
-
-    def runs(self, api: Api) -> bool:
-        return True
-
-    async def run(self, api: Api, arguments: JsonObject) -> Executed:
-        return await self.simulate(api, arguments)
-
 
 @dataclass
 class Failing(Executor):
@@ -105,9 +95,6 @@ class Failing(Executor):
         self.failed = True
         return Executed(Observation(error=self.error), Execution(kind="planned"))
 
-    def fork(self) -> Self:
-        return replace(self)
-
 
 def moment_of(need: Need) -> str:
     """The present of a dialogue, as an interpreter takes it."""
@@ -121,12 +108,11 @@ class WorldSession(Executor):
     machine: Machine
     setting: Setting
     now: str
-    start: State = field(init=False)
     state: State = field(init=False)
 
     def __post_init__(self) -> None:
         start = self.setting.start
-        self.start = self.state = state_of(start["tables"], start["me"], start["next"])
+        self.state = state_of(start["tables"], start["me"], start["next"])
 
     def runs(self, api: Api) -> bool:
         return api.source.kind == "world" and api.source.reference == self.setting.world
@@ -145,14 +131,6 @@ class WorldSession(Executor):
                 digest=digest(seen.model_dump(mode="json"), 64),
             ),
         )
-
-    def fork(self) -> Self:
-        fork = replace(self)
-        fork.state = self.state  # states are never changed, only followed by others
-        return fork
-
-    def changes(self) -> list[tuple[Any, ...]]:
-        return [tuple(change) for change in difference(self.machine, self.start, self.state)]
 
 
 @dataclass
@@ -197,14 +175,128 @@ class Environment:
             seen.execution.model_copy(update={"whole_tokens": whole}),
         )
 
-    def fork(self) -> Environment:
-        """Another one, in the state that the calls so far have brought about."""
-        forks = [executor.fork() for executor in self.executors]
-        return replace(self, executors=forks, found=dict(self.found))
 
-    def changes(self) -> list[tuple[Any, ...]]:
-        """What the calls so far have changed, where that can be told."""
-        return [change for executor in self.executors for change in executor.changes()]
+# --- the loop ------------------------------------------------------------------------------
+
+
+class Players(Protocol):
+    """The user and the assistant of a dialogue."""
+
+    async def speak(self, messages: Sequence[Message]) -> str | None:
+        """What the user says next; None where there is nothing more to say."""
+
+    async def act(self, messages: Sequence[Message], tools: Sequence[Api]) -> Message:
+        """What the assistant does: words, or calls of some of the tools."""
+
+
+class Unplayable(Exception):
+    """A script that cannot be played here."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail
+
+
+async def play(messages: list[Message], players: Players, environment: Environment) -> None:
+    """Play until the user has nothing more to say. What is said, called and returned is added to
+    `messages`, so that it stays where something is raised.
+
+    Raises what the players and the environment raise.
+    """
+    while (text := await players.speak(messages)) is not None:
+        messages.append(Message(role="user", content=text))
+        acting = True
+        while acting:
+            act = await players.act(messages, environment.tools)
+            messages.append(act)
+            for call in act.tool_calls:
+                name, given = call.function.name, call.function.arguments
+                seen = await environment.call(name, given if isinstance(given, dict) else {})
+                messages.append(
+                    Message(
+                        role="tool",
+                        tool_call_id=call.id,
+                        name=name,
+                        content=seen.observation.model_dump_json(),
+                        execution=seen.execution,
+                    )
+                )
+            acting = bool(act.tool_calls)
+
+
+def calling(messages: Sequence[Message], calls: Iterable[FunctionCall]) -> Message:
+    """An act that makes calls, with ids that are new in its dialogue."""
+    first = sum(len(message.tool_calls) for message in messages)
+    made = (ToolCall(id=f"call_{first + n}", function=call) for n, call in enumerate(calls))
+    return Message(role="assistant", tool_calls=tuple(made))
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is said next."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What is called next, side by side."""
+
+    calls: tuple[FunctionCall, ...]
+
+
+@dataclass(frozen=True)
+class Searching:
+    """What is searched for next, with one set of keywords after the other until each function that
+    is `wanted` is found, from where the last search of these keywords ended; where none is wanted,
+    with the first of them, in vain."""
+
+    keywords: tuple[str, ...]
+    wanted: frozenset[str]
+
+
+Move: TypeAlias = Words | Calls | Searching
+Keywords: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
+
+
+async def unasked(messages: Sequence[Message]) -> str:
+    """Of a script that has all its keywords."""
+    raise Unplayable(Reason.SEARCH_SKIPPED, "the script does not say what to search for")
+
+
+class Script:
+    """Both players of a dialogue whose words and calls are settled. A search without keywords asks
+    `keywords` for them each time, who has seen the dialogue so far."""
+
+    def __init__(self, moves: Iterable[Move], keywords: Keywords = unasked) -> None:
+        self._moves = deque(moves)
+        self._keywords = keywords
+        self._tried = Counter[tuple[str, ...]]()  # how many of these keywords
+
+    async def speak(self, messages: Sequence[Message]) -> str | None:
+        move = self._moves.popleft() if self._moves else None
+        return move.text if isinstance(move, Words) else None
+
+    async def act(self, messages: Sequence[Message], tools: Sequence[Api]) -> Message:
+        """The next words or calls. Raises Unplayable where no search finds what is called next."""
+        while isinstance(move := self._moves[0], Searching):
+            lacking = move.wanted - {api.function for api in tools}
+            number, most = self._tried[move.keywords], len(move.keywords) or ASKED
+            if number < (most if lacking else 0 if move.wanted else min(most, IN_VAIN)):
+                self._tried[move.keywords] += 1
+                own = move.keywords[number : number + 1]
+                given = {"keywords": own[0] if own else await self._keywords(messages)}
+                return calling(messages, [FunctionCall(name=API_SEARCH.function, arguments=given)])
+            if lacking:
+                detail = f"no search of the script finds {', '.join(sorted(lacking))}"
+                raise Unplayable(Reason.SEARCH_SKIPPED, detail)
+            self._moves.popleft()
+            del self._tried[()]  # what is asked for the next search is counted anew
+        self._moves.popleft()
+        if isinstance(move, Calls):
+            return calling(messages, move.calls)
+        return Message(role="assistant", content=move.text)
 
 
 # --- long observations -----------------------------------------------------------------------
@@ -245,11 +337,9 @@ def beginning(text: str, limit: int) -> str:
     """As much of a text as `limit` tokens hold, written as JSON."""
     if tokens(text) <= limit:
         return text
-    low, high = 0, min(len(text), 4 * limit)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if tokens(text[:middle] + CUT) <= limit else (low, middle - 1)
-    return text[:low] + CUT if tokens(text[:low] + CUT) <= limit else ""
+    lengths = range(min(len(text), 4 * limit) + 1)
+    fitting = bisect_right(lengths, limit, key=lambda length: tokens(text[:length] + CUT))
+    return text[: fitting - 1] + CUT if fitting else ""
 
 
 def _short(value: Any, items: int, letters: int, depth: int = 0) -> Any:

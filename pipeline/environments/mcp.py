@@ -16,10 +16,10 @@ import math
 import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import anyio
 import mcp_types as wire
@@ -28,9 +28,9 @@ from mcp.client import stdio
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
-from toolloom.pipeline.environments import commands, function_server
-from toolloom.pipeline.environments.commands import ExecutionSource, is_address
+from toolloom.pipeline.environments import executed, function_server
 from toolloom.pipeline.environments.environment import CUT, Result, failed
+from toolloom.pipeline.environments.executed import ExecutionSource, is_address
 from toolloom.pipeline.formats.import_log import ImportLog, line, words
 from toolloom.pipeline.formats.tools import to_api
 from toolloom.pipeline.store.secrets import secrets_of
@@ -63,7 +63,7 @@ stdio.DEFAULT_INHERITED_ENV_VARS.clear()  # a server sees the variables a recipe
 def _command(place: ExecutionSource, allowed: frozenset[str]) -> list[str]:
     """How its program is started. Raises ToolloomError."""
     if place.functions is None:
-        return commands.arguments(place.source.mcp, place.name)
+        return executed.arguments(place.source.mcp, place.name)
     path, module = place.functions.path.absolute(), place.functions.module
     if module:
         up = module.count(".") + (path.name == "__init__.py")
@@ -96,11 +96,11 @@ async def connect(
             transport: Any = streamable_http_client(source.mcp)
         else:
             program, *rest = _command(place, allowed)
-            environment = commands.handed_on(source.environment, place.name)
-            folder = stack.enter_context(commands.working_folder())
+            environment = executed.handed_on(source.environment, place.name)
+            folder = stack.enter_context(executed.working_folder())
             if source.prepare:
                 limit = 3 * source.time_limit
-                await commands.prepare(
+                await executed.prepare(
                     source.prepare, environment, folder, name=place.name, seconds=limit
                 )
             session.errors, session.environment = tempfile.TemporaryFile(), environment  # noqa: SIM115 - it is closed by the stack
@@ -117,11 +117,7 @@ async def connect(
                 ),
                 errlog=session.errors,  # type: ignore[arg-type]  # only its number is used
             )
-        client = kept_open(lambda: Client(transport, cache=None), _start_limit(place))
-        try:
-            session.client = await stack.enter_async_context(client)
-        except NotOpened as error:
-            raise session.trouble(str(error)) from error
+        await stack.enter_async_context(session.opened(transport))
         yield session
 
 
@@ -134,6 +130,40 @@ class McpSession:
     errors: IO[bytes] | None = None  # what its program writes to its standard error
     environment: Mapping[str, str] = field(default_factory=dict)
     hidden: Mapping[str, str] = field(default_factory=dict)  # in results, with what is shown
+
+    @asynccontextmanager
+    async def opened(self, transport: Any) -> AsyncIterator[None]:
+        """The session over a transport. Raises ToolloomError if it does not begin in time.
+
+        The library's contexts must be left by the task that entered them; a session is used by
+        whichever task makes a call. So each is kept open in a task of its own. What it complains of
+        once it was entered is dropped: whoever used it knows.
+        """
+        entered: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        leave = asyncio.Event()
+
+        async def keep() -> None:
+            async with Client(transport, cache=None) as client:
+                entered.set_result(client)
+                await leave.wait()
+
+        keeper = asyncio.create_task(keep())
+        seconds = _start_limit(self.place)
+        try:
+            either: set[asyncio.Future[Any]] = {keeper, entered}
+            await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not entered.done():
+                raise self.trouble(_why_not(keeper, seconds))
+            self.client = entered.result()
+            yield
+        finally:
+            leave.set()
+            if not entered.done():
+                keeper.cancel()
+            await asyncio.wait({keeper}, timeout=GRACE)
+            keeper.cancel()
+            with contextlib.suppress(Exception, asyncio.CancelledError):
+                await keeper
 
     async def list_tools(self, ledger: ImportLog) -> list[wire.Tool]:
         """All pages of the list; nobody has checked them. Raises ToolloomError."""
@@ -203,7 +233,7 @@ class McpSession:
 
     def trouble(self, what: str) -> ToolloomError:
         """An error of the server as such, with the end of what it wrote to its standard error."""
-        words = commands.last_words(self.errors, self.environment) if self.errors else ""
+        words = executed.last_words(self.errors, self.environment) if self.errors else ""
         said = f" It says: {words.rstrip('.')}." if words else ""
         name = self.place.name
         if self.place.functions:
@@ -212,11 +242,24 @@ class McpSession:
                 f"{what.rstrip('.')}.{said} It is apart, and sees only the variables named in "
                 "`environment`."
             )
-        what = what.replace(self.place.source.mcp, self.place.reference)[: 2 * commands.WORDS]
+        what = what.replace(self.place.source.mcp, self.place.reference)[: 2 * executed.WORDS]
         check = "Check its address."
         if self.errors:
             check = "Check its command; it sees only the variables named in `environment`."
         return ToolloomError(f"The MCP server {name} {what.rstrip('.')}.{said} {check}")
+
+
+def _why_not(keeper: asyncio.Task[None], seconds: float) -> str:
+    error = keeper.exception() if keeper.done() and not keeper.cancelled() else None
+    if error is None:
+        return f"did not begin within {seconds:g} seconds"
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ValidationError):
+        return f"begins in no known way: {first_error(error)}"
+    if isinstance(error, MCPError) and error.code == wire.CONNECTION_CLOSED:
+        return "ended before it began"
+    return f"cannot be used: {error or type(error).__name__}"
 
 
 async def read_tools(place: ExecutionSource, ledger: ImportLog, *, category: str = "") -> list[Api]:
@@ -263,61 +306,6 @@ async def read_tools(place: ExecutionSource, ledger: ImportLog, *, category: str
     if module and not apis:
         ledger.note(f"{named}: no functions are defined in it.")
     return apis
-
-
-Held = TypeVar("Held")
-
-
-class NotOpened(Exception):
-    """A context that could not be entered, or not in time."""
-
-
-@asynccontextmanager
-async def kept_open(
-    make: Callable[[], AbstractAsyncContextManager[Held]], seconds: float
-) -> AsyncIterator[Held]:
-    """What `make` gives, entered. Raises NotOpened if it cannot be entered in so many seconds.
-
-    The library's contexts must be left by the task that entered them; a session is used by
-    whichever task makes a call. So each is kept open in a task of its own. What it complains of
-    once it was entered is dropped: whoever used it knows.
-    """
-    entered: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
-    leave = asyncio.Event()
-
-    async def keep() -> None:
-        async with make() as held:
-            entered.set_result(held)
-            await leave.wait()
-
-    keeper = asyncio.create_task(keep())
-    try:
-        either: set[asyncio.Future[Any]] = {keeper, entered}
-        await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if not entered.done():
-            raise NotOpened(_why_not(keeper, seconds))
-        yield entered.result()
-    finally:
-        leave.set()
-        if not entered.done():
-            keeper.cancel()
-        await asyncio.wait({keeper}, timeout=GRACE)
-        keeper.cancel()
-        with contextlib.suppress(Exception, asyncio.CancelledError):
-            await keeper
-
-
-def _why_not(keeper: asyncio.Task[None], seconds: float) -> str:
-    error = keeper.exception() if keeper.done() and not keeper.cancelled() else None
-    if error is None:
-        return f"did not begin within {seconds:g} seconds"
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, ValidationError):
-        return f"begins in no known way: {first_error(error)}"
-    if isinstance(error, MCPError) and error.code == wire.CONNECTION_CLOSED:
-        return "ended before it began"
-    return f"cannot be used: {error or type(error).__name__}"
 
 
 # --- results, read and made the same on every machine ----------------------------------------

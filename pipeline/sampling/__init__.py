@@ -7,5 +7,5 @@ drawn from its own APIs, and can be drawn without the others. APIs that belong t
 their tools, their categories and what one gives that another takes.
 
 May touch: nothing but its arguments; dataset and everything below.
-Begin with `needs.py`, the need of a query; then `values.py`.
+Begin with `draw.py`, the needs of a split; then `values.py`.
 """

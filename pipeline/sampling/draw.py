@@ -1,186 +1,49 @@
 """Draws needs: abilities, scenarios, APIs, distractors and argument values, split by split.
 
-From which APIs a split's needs are drawn and with which they may be shown (`SplitPools`), whose
-turn it is and with whom, what was drawn least first (`ApiRotation`), and the needs themselves.
+`SplitDraw` draws the kinds of a split and finds APIs for each; `NeedBuilder` makes a need of them:
+calls with all their values, what fails, what is withheld, and the APIs it is shown with.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import random
-from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import islice, pairwise
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
-from toolloom.pipeline.environments.commands import ExecutionSource
-from toolloom.pipeline.environments.executed import find_place, place_of
-from toolloom.pipeline.sampling.groups import Group, Link, in_order, scattered
-from toolloom.pipeline.sampling.needs import NeedBuilder, NeedKind, moment, servable
-from toolloom.pipeline.sampling.values import NoValue, rng_for
+from toolloom.pipeline.checks.schema import fits, kind_of
+from toolloom.pipeline.environments.executed import find_place
+from toolloom.pipeline.sampling.groups import (
+    ApiRotation,
+    Group,
+    Link,
+    SplitPools,
+    distinct,
+    identities,
+)
+from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value, moment, rng_for
 from toolloom.schemas import (
     Ability,
     Api,
     ApiSource,
+    Intention,
+    JsonObject,
     Level,
     Need,
+    PlannedFault,
     Recipe,
+    Reference,
     Scenario,
     Split,
-    ToolloomError,
+    canonical,
 )
-from toolloom.schemas.splits import SEEN, split_of, zone
-
-
-def executed_by(recipe: Recipe, api: Api) -> ApiSource | None:
-    """The source that really executes an API, by the very rule that execution goes by.
-
-    Raises ToolloomError if a source names it and there is no telling where it is.
-    """
-    place = find_place(api, recipe.apis.sources)
-    return place.source if place else None
-
-
-def check_executed(recipe: Recipe, apis: Sequence[Api]) -> None:
-    """Raises ToolloomError for a source whose `execute` lets nothing run: all would be played."""
-    for source in recipe.apis.sources:
-        if source.execute and not any(place_of(api, source) for api in apis):
-            shown = source.path or ExecutionSource(source).name
-            raise ToolloomError(
-                f"apis.sources: {shown}: `execute` names {', '.join(source.execute)}, of which "
-                "nothing can be executed. Only Python functions, named by their file, folder or "
-                "module, and tools of MCP servers can: take `execute` out, or move it to such a "
-                "source."
-            )
-
-
-SEVERAL = (Scenario.PARALLEL, Scenario.SEQUENTIAL, Scenario.MULTI_TURN)
-"""Scenarios that take two APIs."""
-
-TRIED = 24  # partners of one API, before the next API has its turn
-
-Combination: TypeAlias = tuple[list[Api], Link | None]
-
-
-class ApiRotation:
-    """What was drawn of a group so far, for one split."""
-
-    def __init__(self, group: Group, rng: random.Random) -> None:
-        self._group = group
-        count = len(group.apis)
-        self._turns = deque(rng.sample(range(count), count))
-        self._mates = defaultdict[str, Counter[str]](Counter)  # of each API, and how often
-
-    def waiting(self) -> Iterator[Api]:
-        """APIs that can be drawn, the one whose turn it is first."""
-        for number in list(self._turns):
-            if self._group.servable(self._group.apis[number]):
-                yield self._group.apis[number]
-            else:
-                self._turns.remove(number)
-
-    def took(self, apis: Sequence[Api]) -> None:
-        """Count what was drawn: the first API had its turn, the combination was used."""
-        number = self._group.places[apis[0].id]
-        self._turns.remove(number)
-        self._turns.append(number)
-        for one, other in pairwise(apis):
-            self._mates[one.id][other.id] += 1
-            self._mates[other.id][one.id] += 1
-
-    def combinations(
-        self, api: Api, scenario: Scenario, ability: Ability, level: Level, rng: random.Random
-    ) -> Iterator[Combination]:
-        """What can be drawn with this API as the first one, least used combinations first."""
-        if scenario not in SEVERAL:
-            yield [api], None
-        elif scenario is Scenario.SEQUENTIAL:
-            links = [link for link in self._group.links_of.get(api.id, ()) if level in link.levels]
-            rng.shuffle(links)
-            links.sort(key=lambda link: self._mates[api.id][link.second.id])
-            yield from (([link.first, link.second], link) for link in links[:TRIED])
-        else:
-            partners = self._partners(api, level, rng)
-            yield from (([api, other], None) for other in islice(partners, TRIED))
-            if ability is Ability.CALL and level is Level.SINGLE_TOOL:
-                near = (self._partners(api, each, random.Random(0)) for each in Level)
-                if all(next(others, None) is None for others in near):  # it is alone
-                    yield [api, api], None
-
-    def _partners(self, api: Api, level: Level, rng: random.Random) -> Iterator[Api]:
-        """APIs that stand with this one at a level; those it was least often with come first."""
-        used = self._mates[api.id]
-        seen: set[int] = set()
-        for group in self._group.around(api, level):
-            for place in (group[number] for number in scattered(len(group), rng)):
-                other = self._group.apis[place]
-                fits = other.id not in used and self._group.fit(api, other, level)
-                if fits and place not in seen:
-                    seen.add(place)
-                    yield other
-        again = [self._group.apis[self._group.places[other]] for other in sorted(used)]
-        again = [other for other in again if self._group.fit(api, other, level)]
-        rng.shuffle(again)
-        yield from sorted(again, key=lambda other: used[other.id])
-
-
-NAMED = 10  # categories in an error
-
-
-class SplitPools:
-    """A recipe's APIs, parted by what their splits may need and show.
-
-    All splits of seen APIs share a group. Unseen tools are of categories that have a seen one,
-    and are shown with seen APIs; unseen categories are shown with all.
-    """
-
-    def __init__(self, recipe: Recipe, apis: Iterable[Api]) -> None:
-        self._recipe = recipe
-        self._all = in_order(apis)
-        parts: dict[Split, list[Api]] = {split: [] for split in Split}
-        for api in self._all:
-            parts[zone(recipe.splits, api.category, api.tool)].append(api)
-        seen = parts[Split.TRAIN]
-        known = {api.category for api in seen}
-        tools = [api for api in parts[Split.TEST_TOOL] if api.category in known]
-        shown = {
-            Split.TRAIN: (seen, seen),
-            Split.TEST_TOOL: (tools, [*seen, *tools]),
-            Split.TEST_CATEGORY: (parts[Split.TEST_CATEGORY], self._all),
-        }
-        self._offers = {place: Group(offered) for place, (_, offered) in shown.items()}
-        self._groups = {
-            place: Group(needed, rng_for(recipe.seed, "queries", "group", place), self._servable)
-            for place, (needed, _) in shown.items()
-        }
-
-    def group(self, split: Split) -> Group:
-        """What needs of a split are drawn from."""
-        return self._groups[split if split.unseen else Split.TRAIN]
-
-    def offers(self, split: Split) -> Group:
-        """What needs of a split may be shown with."""
-        return self._offers[split if split.unseen else Split.TRAIN]
-
-    def check_seen(self) -> None:
-        """Raises ToolloomError if something can be drawn, but nothing to train on."""
-        if self.group(Split.TRAIN).serves() or not any(map(self._servable, self._all)):
-            return
-        names = sorted({api.category for api in self._all})
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        raise ToolloomError(
-            "queries: there is nothing to train on: every API that can be drawn is held out for "
-            "a test, by the hash of its category or tool, or by `splits.unseen`. Put a category "
-            f"under `splits.seen`; there are: {', '.join(names[:NAMED])}{more}."
-        )
-
-    def _servable(self, api: Api) -> bool:
-        return servable(self._recipe, api, rng_for(self._recipe.seed, "queries", api.id))
-
+from toolloom.schemas.splits import SEEN, split_of
 
 T = TypeVar("T")
-
 OFTEN = 10  # times a combination may come before other levels take over its level's turns
 TRIES = 8  # values drawn for one combination until its calls fall into the split
 PROBED = 200  # APIs looked at to tell whether a pool of one tool allows for irrelevance
@@ -198,6 +61,32 @@ FITS: Mapping[Ability, tuple[Scenario, ...]] = {
 }
 """Which scenarios an ability can have: several calls in one turn need a plan (API-Bank 2.1)."""
 
+FAULTS: tuple[tuple[str, bool], ...] = (
+    ("503 Service Unavailable: the service is overloaded, try again", True),
+    ("504 Gateway Timeout: the service did not answer in time, try again", True),
+    ("429 Too Many Requests: try again in a second", True),
+    ("404 Not Found: no entry matches the request", False),
+    ("403 Forbidden: this account may not do that", False),
+    ("409 Conflict: the entry is locked and cannot be used", False),
+)
+"""Errors an execution reports, in the words of the HTTP status codes; True: a retry works."""
+
+REAL = PlannedFault(call=0, error="", transient=False, real=True)
+"""The execution itself says what is wrong with the first call."""
+
+
+@dataclass(frozen=True)
+class NeedKind:
+    """What is drawn for one query before any API is."""
+
+    ability: Ability
+    scenario: Scenario
+    level: Level
+
+
+Calls: TypeAlias = tuple[list[Intention], PlannedFault | None]
+"""What a need amounts to, and what of it fails."""
+
 
 def draw_needs(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
     """Yield the recipe's needs, split by split; of a regeneration those of its split alone.
@@ -209,7 +98,7 @@ def draw_needs(recipe: Recipe, apis: Iterable[Api]) -> Iterator[Need]:
     zones = SplitPools(recipe, apis)
     zones.check_seen()
     anew = recipe.regenerate
-    for split, count in split_counts(recipe, lambda s: zones.group(s).serves()).items():
+    for split, count in split_counts(recipe, zones.serves).items():
         if anew is None or split is anew.split:
             yield from SplitDraw(recipe, zones, split).needs(count)
 
@@ -228,10 +117,10 @@ class SplitDraw:
 
     def __init__(self, recipe: Recipe, zones: SplitPools, split: Split) -> None:
         self._recipe, self._split = recipe, split
-        self._group, self._offers = zones.group(split), zones.offers(split)
+        self._group, self._offers = zones.groups(split)
         self._turns = ApiRotation(self._group, self._rng("turns"))
-        found = ((api.id, executed_by(recipe, api)) for api in self._group.apis)
-        self._executed = {api_id: source for api_id, source in found if source}
+        places = ((api.id, find_place(api, recipe.apis.sources)) for api in self._group.apis)
+        self._executed = {api_id: place.source for api_id, place in places if place}
 
     def needs(self, count: int) -> Iterator[Need]:
         """`count` needs, or fewer if the APIs serve no more kinds in this split."""
@@ -361,3 +250,130 @@ def shares(weights: Mapping[T, float], count: int) -> dict[T, int]:
     for key in rest[: count - sum(parts.values())]:
         parts[key] += 1
     return parts
+
+
+# --- one need in the making --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NeedBuilder:
+    """A need in the making: all that is settled before its APIs are."""
+
+    recipe: Recipe
+    kind: NeedKind
+    rng: random.Random
+    now: dt.datetime
+    language: str
+    executed: Mapping[str, ApiSource]  # by the ids of the APIs that really run
+
+    def suits(self, api: Api) -> bool:
+        """Whether the scenario can be played with this API, as far as can be told cheaply."""
+        if self.kind.scenario is Scenario.CLARIFICATION:
+            return any(kind_of(api.properties.get(n)) != "boolean" for n in api.required)
+        source = self.executed.get(api.id)
+        if self.kind.scenario is Scenario.ERROR_RECOVERY and source is not None:
+            return any(name in api.properties for name in source.wrong_values)
+        return True
+
+    def calls(self, apis: Sequence[Api], link: Link | None) -> Calls:
+        """The calls, and what fails. Raises NoValue."""
+        source = self.executed.get(apis[0].id)
+        if self.kind.scenario is Scenario.ERROR_RECOVERY and source is not None:
+            return self._fail_really(apis[0], source), REAL
+        intent: list[Intention] = []
+        for index, api in enumerate(apis):
+            field = link.field if link and index else None
+            drawn = self._distinct(api, intent, field)
+            references = {field: Reference(call=0, field=field)} if field else {}
+            turn = index if self.kind.scenario is Scenario.MULTI_TURN else 0
+            intent.append(Intention(api=api.id, turn=turn, arguments=drawn, references=references))
+        if self.kind.scenario is Scenario.CLARIFICATION and not _withholdable(apis[0], intent[0]):
+            raise NoValue(apis[0].id)
+        if self.kind.scenario is not Scenario.ERROR_RECOVERY:
+            return intent, None
+        error, transient = self.rng.choice(FAULTS)
+        return intent, PlannedFault(call=0, error=error, transient=transient)
+
+    def _distinct(
+        self, api: Api, earlier: Sequence[Intention], field: str | None = None
+    ) -> JsonObject:
+        """Arguments in which no value stands twice, so that words say which is which.
+
+        An argument may repeat its value in calls of two real APIs if it knows no other: the
+        folder that both work on.
+        """
+        schema = api.parameters
+        if field:  # its value comes from elsewhere
+            properties = {n: part for n, part in api.properties.items() if n != field}
+            required = [n for n in api.required if n != field]
+            schema = {**schema, "properties": properties, "required": required}
+        taken = {(n, canonical(v)) for i in earlier for n, v in i.arguments.items()}
+        again = api.source.kind == "generated" or any(i.api == api.id for i in earlier)
+        for attempt in range(20):
+            drawn = draw_object(schema, self.rng, self.now, self.language, identities(api))
+            values = [(n, canonical(v)) for n, v in drawn.items() if v is not True]
+            others = {v for n, v in taken if attempt < 15 or again or (n, v) not in values}
+            texts = [v for _, v in values]
+            if len(set(texts)) == len(texts) and not others & set(texts):
+                return drawn
+        raise NoValue(api.id)
+
+    def _fail_really(self, api: Api, source: ApiSource) -> list[Intention]:
+        """A call that its execution refuses; then, where there is one, with the right value."""
+        wrong = [
+            (name, value)
+            for name, values in source.wrong_values.items()
+            for value in values
+            if name in api.properties and fits(api.properties[name], value)
+        ]
+        self.rng.shuffle(wrong)
+        for name, value in wrong:
+            drawn = self._distinct(api, [], name)
+            if canonical(value) in _values(drawn):
+                continue
+            bad = Intention(api=api.id, arguments={**drawn, name: value})
+            # The right one is no other argument's, and not among the wrong ones.
+            refused = {*_values(bad.arguments), *(canonical(v) for n, v in wrong if n == name)}
+            schema = api.properties[name]
+            with suppress(NoValue):
+                for _ in range(20):
+                    right = draw_value(name, schema, self.rng, self.now, self.language)
+                    if canonical(right) not in refused:
+                        mended = {**drawn, name: right}
+                        return [bad, Intention(api=api.id, turn=1, arguments=mended)]
+            return [bad]
+        raise NoValue(api.id)
+
+    def need(self, id: str, offers: Group, apis: Sequence[Api], calls: Calls) -> Need:
+        """The need, with the APIs it is shown with. Raises NoValue where there is none to show."""
+        count, rng, (intent, fault) = self.recipe.queries.distractors, self.rng, calls
+        irrelevant = self.kind.scenario is Scenario.IRRELEVANCE
+        clarified = self.kind.scenario is Scenario.CLARIFICATION
+        if irrelevant:  # at least one API, and none that could serve it
+            offered = tuple(islice(offers.outside(apis[0], rng), max(count, 1)))
+        else:
+            offered = offers.offer(apis, count, rng)
+        if not offered:
+            raise NoValue(apis[0].id)
+        return Need(
+            id=id,
+            ability=self.kind.ability,
+            scenario=self.kind.scenario,
+            level=self.kind.level,
+            language=self.language,
+            now=self.now,
+            pool=distinct(offered),
+            outside=apis[0] if irrelevant else None,
+            intent=tuple(intent),
+            withheld=(rng.choice(_withholdable(apis[0], intent[0])),) if clarified else (),
+            fault=fault,
+        )
+
+
+def _values(arguments: JsonObject) -> list[str]:
+    """The values that words must tell apart."""
+    return [canonical(v) for v in arguments.values() if v is not True]
+
+
+def _withholdable(api: Api, intention: Intention) -> list[str]:
+    return [n for n in api.required if intention.arguments.get(n) not in (None, True)]

@@ -1,23 +1,29 @@
 """APIs that needs are drawn from, and how they stand together: ToolLLM's levels, and links.
 
 A link says which API's response gives which other's arguments: sequential needs are made of them.
+From which APIs a split's needs are drawn and with which they may be shown is `SplitPools`; whose
+turn it is and with whom, what was drawn least first, `ApiRotation`.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import islice, pairwise, product
 from math import comb
+from typing import TypeAlias
 
 from toolloom.pipeline.checks.schema import kind_of
 from toolloom.pipeline.checks.text.words import name_words
-from toolloom.schemas import Api, Level, Scenario
+from toolloom.pipeline.sampling.values import NoValue, draw_object, rng_for
+from toolloom.schemas import Ability, Api, Level, Recipe, Scenario, Split, ToolloomError
+from toolloom.schemas.splits import zone
 
 GENERIC = frozenset({
     "id", "name", "type", "url", "uri", "status", "code", "key", "page", "limit", "offset", "date",
@@ -40,6 +46,10 @@ EMPTY = frozenset({
 """Words of names that say what is done, not to what."""
 
 MOST = 500  # links of a group of givers with one of takers; of more a sample
+TRIED = 24  # partners of one API, before the next API has its turn
+NAMED = 10  # categories in an error
+SEVERAL = (Scenario.PARALLEL, Scenario.SEQUENTIAL, Scenario.MULTI_TURN)
+"""Scenarios that take two APIs."""
 
 
 @dataclass(frozen=True)
@@ -221,10 +231,6 @@ class Group:
             self._known[api.id] = self._asked(api)
         return self._known[api.id]
 
-    def serves(self) -> bool:
-        """Whether any of its APIs can be drawn."""
-        return any(map(self.servable, self.apis))
-
     def count(self, level: Level, scenario: Scenario) -> int:
         """How many pairs of APIs there are at a level; of linked ones for a sequential need."""
         if scenario is Scenario.SEQUENTIAL:
@@ -322,3 +328,135 @@ def span(keys: list[str] | list[tuple[str, str]], key: str | tuple[str, str]) ->
 
 def tool_of(api: Api) -> tuple[str, str]:
     return api.category, api.tool
+
+
+# --- what a split is drawn from ----------------------------------------------------------------
+
+
+Combination: TypeAlias = tuple[list[Api], Link | None]
+
+
+class ApiRotation:
+    """What was drawn of a group so far, for one split."""
+
+    def __init__(self, group: Group, rng: random.Random) -> None:
+        self._group = group
+        count = len(group.apis)
+        self._turns = deque(rng.sample(range(count), count))
+        self._mates = defaultdict[str, Counter[str]](Counter)  # of each API, and how often
+
+    def waiting(self) -> Iterator[Api]:
+        """APIs that can be drawn, the one whose turn it is first."""
+        for number in list(self._turns):
+            if self._group.servable(self._group.apis[number]):
+                yield self._group.apis[number]
+            else:
+                self._turns.remove(number)
+
+    def took(self, apis: Sequence[Api]) -> None:
+        """Count what was drawn: the first API had its turn, the combination was used."""
+        number = self._group.places[apis[0].id]
+        self._turns.remove(number)
+        self._turns.append(number)
+        for one, other in pairwise(apis):
+            self._mates[one.id][other.id] += 1
+            self._mates[other.id][one.id] += 1
+
+    def combinations(
+        self, api: Api, scenario: Scenario, ability: Ability, level: Level, rng: random.Random
+    ) -> Iterator[Combination]:
+        """What can be drawn with this API as the first one, least used combinations first."""
+        if scenario not in SEVERAL:
+            yield [api], None
+        elif scenario is Scenario.SEQUENTIAL:
+            links = [link for link in self._group.links_of.get(api.id, ()) if level in link.levels]
+            rng.shuffle(links)
+            links.sort(key=lambda link: self._mates[api.id][link.second.id])
+            yield from (([link.first, link.second], link) for link in links[:TRIED])
+        else:
+            partners = self._partners(api, level, rng)
+            yield from (([api, other], None) for other in islice(partners, TRIED))
+            if ability is Ability.CALL and level is Level.SINGLE_TOOL:
+                near = (self._partners(api, each, random.Random(0)) for each in Level)
+                if all(next(others, None) is None for others in near):  # it is alone
+                    yield [api, api], None
+
+    def _partners(self, api: Api, level: Level, rng: random.Random) -> Iterator[Api]:
+        """APIs that stand with this one at a level; those it was least often with come first."""
+        used = self._mates[api.id]
+        seen: set[int] = set()
+        for group in self._group.around(api, level):
+            for place in (group[number] for number in scattered(len(group), rng)):
+                other = self._group.apis[place]
+                fits = other.id not in used and self._group.fit(api, other, level)
+                if fits and place not in seen:
+                    seen.add(place)
+                    yield other
+        again = [self._group.apis[self._group.places[other]] for other in sorted(used)]
+        again = [other for other in again if self._group.fit(api, other, level)]
+        rng.shuffle(again)
+        yield from sorted(again, key=lambda other: used[other.id])
+
+
+class SplitPools:
+    """A recipe's APIs, parted by what their splits may need and show.
+
+    All splits of seen APIs share a group. Unseen tools are of categories that have a seen one,
+    and are shown with seen APIs; unseen categories are shown with all.
+    """
+
+    def __init__(self, recipe: Recipe, apis: Iterable[Api]) -> None:
+        self._recipe = recipe
+        self._all = in_order(apis)
+        parts: dict[Split, list[Api]] = {split: [] for split in Split}
+        for api in self._all:
+            parts[zone(recipe.splits, api.category, api.tool)].append(api)
+        seen = parts[Split.TRAIN]
+        known = {api.category for api in seen}
+        tools = [api for api in parts[Split.TEST_TOOL] if api.category in known]
+        shown = {
+            Split.TRAIN: (seen, seen),
+            Split.TEST_TOOL: (tools, [*seen, *tools]),
+            Split.TEST_CATEGORY: (parts[Split.TEST_CATEGORY], self._all),
+        }
+        self._groups: dict[Split, tuple[Group, Group]] = {}
+        for place, (needed, offered) in shown.items():
+            rng = rng_for(recipe.seed, "queries", "group", place)
+            self._groups[place] = Group(needed, rng, self._servable), Group(offered)
+
+    def groups(self, split: Split) -> tuple[Group, Group]:
+        """What needs of a split are drawn from, and what they may be shown with."""
+        return self._groups[split if split.unseen else Split.TRAIN]
+
+    def serves(self, split: Split) -> bool:
+        """Whether any need of a split can be drawn."""
+        group, _ = self.groups(split)
+        return any(map(group.servable, group.apis))
+
+    def check_seen(self) -> None:
+        """Raises ToolloomError if something can be drawn, but nothing to train on."""
+        if self.serves(Split.TRAIN) or not any(map(self._servable, self._all)):
+            return
+        names = sorted({api.category for api in self._all})
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        raise ToolloomError(
+            "queries: there is nothing to train on: every API that can be drawn is held out for "
+            "a test, by the hash of its category or tool, or by `splits.unseen`. Put a category "
+            f"under `splits.seen`; there are: {', '.join(names[:NAMED])}{more}."
+        )
+
+    def _servable(self, api: Api) -> bool:
+        """Whether values for what an API requires can be drawn."""
+        rng, now = rng_for(self._recipe.seed, "queries", api.id), dt.datetime(2025, 6, 2, 9)
+        required = {n: api.properties[n] for n in api.required if n in api.properties}
+        schema = {**api.parameters, "properties": required}
+        try:
+            draw_object(schema, rng, now, self._recipe.languages[0], identities(api))
+        except NoValue:
+            return False
+        return True
+
+
+def identities(api: Api) -> frozenset[str]:
+    """Parameters that name one thing among many: `invoice` of `GET /invoices/{invoice}`."""
+    return frozenset(re.findall(r"\{([^{}]+)\}", api.source.operation))

@@ -63,17 +63,22 @@ class WrittenDocument:
     def mistakes(self) -> list[str]:
         """Lines that tell the first mistakes in the order of the file; none if there is none."""
         faults = sorted(self.faults, key=lambda fault: fault.line)
-        if not faults:
-            return []
-        head = f"{self.path} has {len(faults):,} mistake{'s' if len(faults) > 1 else ''}:"
-        more = len(faults) - MOST_TOLD
-        last = [f"  and {more:,} more."] if more > 0 else []
-        return [head, *(f"  {fault}" for fault in faults[:MOST_TOLD]), *last]
+        return told(self.path, faults)
 
     def refuse(self) -> None:
         """Raise the document's error with all its mistakes, if it has any."""
         if mistakes := self.mistakes():
             raise self.error("\n".join(mistakes))
+
+
+def told(path: Path, faults: Sequence[object]) -> list[str]:
+    """Lines that tell the first mistakes of a file; none if there is none."""
+    if not faults:
+        return []
+    head = f"{path} has {len(faults):,} mistake{'s' if len(faults) > 1 else ''}:"
+    more = len(faults) - MOST_TOLD
+    last = [f"  and {more:,} more."] if more > 0 else []
+    return [head, *(f"  {fault}" for fault in faults[:MOST_TOLD]), *last]
 
 
 def dotted(place: Iterable[str | int]) -> str:

@@ -31,8 +31,13 @@ from toolloom.pipeline.curation.contamination import (
     read_benchmarks,
 )
 from toolloom.pipeline.curation.duplicates import compared, hashed
-from toolloom.pipeline.environments.environment import WorldSession, moment_of
-from toolloom.pipeline.environments.play import Script, Unplayable, play
+from toolloom.pipeline.environments.environment import (
+    Script,
+    Unplayable,
+    WorldSession,
+    moment_of,
+    play,
+)
 from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Sifted, StageInput
@@ -366,7 +371,7 @@ class Playing(NamedTuple):
             script = Script(moves(worlds.play(asked), machine, asked))
             findings: tuple[Finding, ...] = ()
             try:
-                await play(messages, script, script, environment)
+                await play(messages, script, environment)
             except Unplayable as why:  # no search finds what is to be called
                 findings = (Finding(check="play", reason=why.reason, turn=None, detail=why.detail),)
             dialogue = Dialogue(

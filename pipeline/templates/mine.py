@@ -26,8 +26,14 @@ from toolloom.pipeline.checks.grounding import is_code
 from toolloom.pipeline.checks.replies import is_status
 from toolloom.pipeline.checks.schema import as_dict, fits, oddity
 from toolloom.pipeline.checks.text.words import STOP, alone, name_words, spaced, stem, words
-from toolloom.pipeline.sampling.values import NoValue, draw_value, rng_for
-from toolloom.pipeline.sampling.vocabulary import LOCALES, REMARKS, TOPICS
+from toolloom.pipeline.sampling.values import (
+    LOCALES,
+    REMARKS,
+    TOPICS,
+    NoValue,
+    draw_value,
+    rng_for,
+)
 from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.templates.filling import MARK, TemplateRenderer, date_text, text_of
 from toolloom.pipeline.templates.filling import STAGE as EXPANDED

@@ -31,9 +31,10 @@ from toolloom.pipeline.worlds.scripts import (
     scenario_of,
     script_name,
 )
+from toolloom.pipeline.worlds.solved import play_of
 from toolloom.pipeline.worlds.soundness import examine, ignored
 from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
-from toolloom.pipeline.worlds.tasks import Task, play_of
+from toolloom.pipeline.worlds.tasks import Task
 from toolloom.schemas import (
     Api,
     Domain,
@@ -208,9 +209,8 @@ class _Authoring:
         self.note(f"{draft.frame['world']}: random calls")
         spec, ailing = _spec(draft), Ailing()
         found = await asyncio.to_thread(examine, Machine(spec))
-        for what, examples in found.findings.kept.items():
-            name, reason = found.causes[what]
-            ailing.setdefault(name, []).append((reason, " ".join([what, *examples]).strip()))
+        for what, (name, reason, example) in found.findings.items():
+            ailing.setdefault(name, []).append((reason, f"{what} {example}".strip()))
         for name, argument in ignored(spec):
             what = f"{name} takes `{argument}`, and nothing in it uses it."
             ailing.setdefault(name, []).append((Reason.WORLD_UNSOUND, what))

@@ -30,9 +30,9 @@ from toolloom.pipeline.environments.environment import moment_of
 from toolloom.pipeline.render.section import Cell, Section
 from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.store.files import replacing
-from toolloom.pipeline.worlds.given import given_tasks
-from toolloom.pipeline.worlds.lookups import lookups_of
+from toolloom.pipeline.worlds.operations import Lookups
 from toolloom.pipeline.worlds.scripts import Play, WorldScript, play_in, read_scripts, script_name
+from toolloom.pipeline.worlds.solved import given_tasks
 from toolloom.pipeline.worlds.soundness import Score, Soundness
 from toolloom.pipeline.worlds.tasks import tasks
 from toolloom.schemas import (
@@ -77,16 +77,9 @@ def keep(worlds: Iterable[JsonObject], outputs: Path) -> None:
                 file.write(world.text.encode())
 
 
-def load_scripts(path: Path, machine: Machine) -> list[WorldScript]:
-    """The scripts that stand beside a world's file: those of `shop.yaml` in `shop.scripts.yaml`.
-
-    Raises WorldError with all mistakes.
-    """
-    return _scripts(path, machine)[1]
-
-
-def _scripts(path: Path, machine: Machine) -> tuple[list[JsonObject], list[WorldScript]]:
-    """The scripts beside a world's file: as they are written, and as they are read."""
+def load_scripts(path: Path, machine: Machine) -> tuple[list[JsonObject], list[WorldScript]]:
+    """The scripts that stand beside a world's file, those of `shop.yaml` in `shop.scripts.yaml`: as
+    they are written, and as they are read. Raises WorldError with all mistakes."""
     document = read(path.with_suffix(".scripts.yaml"), WorldError, plain=False)
     scripts = read_scripts(document.value, machine, document.fault)
     document.refuse()
@@ -175,7 +168,7 @@ def _read(path: Path, _: tuple[int, ...]) -> World:
     """The world of a file, as it was at these times."""
     spec, scripts = load_world(path), list[JsonObject]()
     if path.with_suffix(".scripts.yaml").exists():
-        scripts = _scripts(path, Machine(spec))[0]
+        scripts = load_scripts(path, Machine(spec))[0]
     licence = LICENCE if path in shipped().values() else ""
     return World.of(spec, licence=licence, scripts=tuple(scripts))
 
@@ -352,7 +345,7 @@ def taskless(machine: Machine, seed: int) -> str:
     """Why no task that calls anything is drawn in a world; nothing if one is."""
     if any(task and task.calls for task in tasks(machine, seed, TASKS)):
         return ""
-    lookups = lookups_of(machine)
+    lookups = Lookups(machine)
     why = [
         f"{name} takes {argument}, and no read shows a key of {kind['entity']}"
         for name in lookups.writes
@@ -387,8 +380,7 @@ def found(
         )
     ]
     if result.findings:
-        kept = result.findings.kept.items()
-        items = [f"{what} {' '.join(examples)}".rstrip() for what, examples in kept]
+        items = [f"{what} {seen}".rstrip() for what, (_, _, seen) in result.findings.items()]
         sections.append(Section("Findings", items=items))
     if score:
         told = f"{score.share:.2f} of {score.told_apart} planted faults are found."
@@ -398,19 +390,11 @@ def found(
 
 def described(machine: Machine, state: State, now: str) -> list[Section]:
     """A world and one state of it: its entities with their rows, its operations, its policies."""
-    sections = [
-        Section(
-            f"{name}, {len(table)} rows",
-            (entity.key, *entity.fields),
-            [
-                [shown(row[column])[:WIDEST] for column in (entity.key, *entity.fields)]
-                for row in table.values()
-            ],
-        )
-        for (name, entity), table in zip(
-            machine.entities.items(), state["tables"].values(), strict=True
-        )
-    ]
+    sections = []
+    for name, entity in machine.entities.items():
+        table, columns = state["tables"][name].values(), (entity.key, *entity.fields)
+        rows = [[shown(row[column])[:WIDEST] for column in columns] for row in table]
+        sections.append(Section(f"{name}, {len(rows)} rows", columns, rows))
     speaker = f"It is {now}."
     if machine.actor and state["me"]:
         speaker += f" The user is {state['me']}, one of the {machine.actor}."

@@ -13,6 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from toolloom.pipeline.checks.world.interpreter import Json, Machine, State
@@ -21,7 +22,6 @@ from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.groups import Group
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.given import StartStates, given_tasks
 from toolloom.pipeline.worlds.library import briefing, scripts_of, written_by_model
 from toolloom.pipeline.worlds.scripts import (
     MadeCall,
@@ -31,7 +31,9 @@ from toolloom.pipeline.worlds.scripts import (
     scenario_of,
     script_name,
 )
-from toolloom.pipeline.worlds.tasks import TaskSize, play_of, tasks
+from toolloom.pipeline.worlds.solved import given_tasks, play_of
+from toolloom.pipeline.worlds.states import StartStates
+from toolloom.pipeline.worlds.tasks import tasks
 from toolloom.schemas import (
     Ability,
     Api,
@@ -127,17 +129,17 @@ class Sampler:
                 tried[place] += 1
                 script = self.scripts[place]
                 seed = seed_for(*self._parts("script", script.name, number))
-                plays = (
-                    play_in(script, self.machine, seen, now, random.Random(seed))
-                    for seen in self.starts.speakers(state)
-                )
-                row = next((row for row in plays if row and self._takes(place, row)), None)
-                if row is None:
-                    continue
-                scenario = scenario_of(script, row, self.machine)
-                yield self.need(row, name(place, given[place]), scenario, script.searches, seed)
-                given[place] += 1
-                taken += 1
+                for seen in self.starts.speakers(state):
+                    row = play_in(script, self.machine, seen, now, random.Random(seed))
+                    if row is None:
+                        continue
+                    scenario = scenario_of(script, row, self.machine)
+                    if self._takes(place, row, scenario):
+                        called = name(place, given[place])
+                        yield self.need(row, called, scenario, script.searches, seed)
+                        given[place] += 1
+                        taken += 1
+                        break
                 if taken == PER_STATE:
                     break
 
@@ -150,22 +152,14 @@ class Sampler:
             wanted[heir] += 1
             wanted[place] -= 1
 
-    def _takes(self, place: int, row: Play) -> bool:
+    def _takes(self, place: int, row: Play, scenario: Scenario) -> bool:
         """Whether a row says what no other row of its script says, and the recipe's dials let it
         in."""
         said = place, digest([text for _, text in row.words], 16)
-        plan = self._plan
         turns = sum(role == "user" for role, _ in row.messages)
-        if (
-            said in self._said
-            or not plan.calls[0] <= len(row.calls) <= plan.calls[1]
-            or not plan.turns[0] <= turns <= plan.turns[1]
-        ):
+        fits = self._plan.lets_in(len(row.calls), turns)
+        if said in self._said or not fits or scenario not in (self._plan.scenarios or Scenario):
             return False
-        if plan.scenarios:
-            scenario = scenario_of(self.scripts[place], row, self.machine)
-            if scenario not in plan.scenarios:
-                return False
         self._said.add(said)
         return True
 
@@ -267,8 +261,9 @@ def draw_world_needs(
         drawn = _given_needs if plan.tasks else _draw_tasks
     count = 0
     for need in drawn(recipe, plan, worlds, known):
-        count += 1
-        yield need
+        if anew is None or split_of_need(recipe.splits, need) is anew.split:
+            count += 1
+            yield need
     if not count and all(api.source.kind == "world" for api in known):
         raise WorldError(
             f"worlds: nothing can be drawn in {' and '.join(world.name for world in worlds)}"
@@ -329,25 +324,19 @@ def _draw_tasks(
 ) -> Iterator[Need]:
     """Needs whose calls are settled and whose words are missing, as many of each world."""
     rows = plan.rows or recipe.queries.count
-    counts = shares({str(number): 1.0 for number in range(len(worlds))}, rows)
-    anew, size = recipe.regenerate, TaskSize(plan.calls, plan.turns)
-    among = [scenario.value for scenario in plan.scenarios]
-
+    counts = shares(dict.fromkeys(range(len(worlds)), 1.0), rows)
     for world, count in zip(worlds, counts.values(), strict=True):
         sampler, dry = Sampler(recipe, world, known), 0
         seed = [recipe.seed, "worlds", world.name]
-        for number, task in enumerate(
-            tasks(sampler.machine, seed, count, size, among, sampler.starts)
-        ):
+        for number, task in enumerate(tasks(sampler.machine, seed, count, plan, sampler.starts)):
             dry = 0 if task else dry + 1
             if dry == DRY:
                 break
             if task is None:
                 continue
             name = f"{world.name}-{recipe.seed}-t{number:05d}"
-            need = sampler.need(play_of(task), name, Scenario(task.scenario), missing=task.missing)
-            if anew is None or split_of_need(recipe.splits, need) is anew.split:
-                yield need
+            scenario = Scenario(task.scenario)
+            yield sampler.need(play_of(task), name, scenario, missing=task.missing)
 
 
 def _given_needs(
@@ -356,19 +345,13 @@ def _given_needs(
     """Needs of the tasks that a recipe gives, whose words are missing."""
     samplers = {world.name: Sampler(recipe, world, known) for world in worlds}
     machines = {name: sampler.machine for name, sampler in samplers.items()}
-    for number, (name, task, row) in enumerate(given_tasks(plan, machines)):
-        if plan.rows is not None and number >= plan.rows:
-            return
+    for number, (name, task, row) in enumerate(islice(given_tasks(plan, machines), plan.rows)):
         need = samplers[name].need(row, f"{name}-{recipe.seed}-g{number:05d}", task.kind)
         if task.changes is not None and need.setting:
             goal = need.setting.goal.model_copy(update={"changes": task.changes})
             setting = need.setting.model_copy(update={"goal": goal})
             need = need.model_copy(update={"setting": setting})
-        if (
-            recipe.regenerate is None
-            or split_of_need(recipe.splits, need) is recipe.regenerate.split
-        ):
-            yield need
+        yield need
 
 
 def _near(recipe: Recipe, world: World, known: Sequence[Api]) -> list[Api]:

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Any, TypeAlias
 
+from toolloom.pipeline.checks.grounding import texts_in
 from toolloom.pipeline.checks.world import grammar
 from toolloom.pipeline.checks.world.grammar import Kind, Mistake, NameScope, Tree
 from toolloom.pipeline.checks.world.interpreter import (
@@ -41,9 +42,8 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.checks.world.outcome import Acted
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
-from toolloom.pipeline.environments import play
+from toolloom.pipeline.environments import environment
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.lookups import texts_in
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.schemas import FunctionCall, Query, Scenario, Told
 
@@ -104,6 +104,15 @@ class Play:
     end: State
     messages: list[tuple[str, str | MadeCall | tuple[str, ...]]] = field(default_factory=list)
     facts: list[Told] = field(default_factory=list)  # that the assistant tells
+
+    def call(
+        self, machine: Machine, name: str, arguments: dict[str, Any], follows: bool = False
+    ) -> MadeCall:
+        """Make a call in the state that those before it left."""
+        self.end, response, error = machine.apply(self.end, name, arguments, self.now)
+        made = MadeCall(name, arguments, response, error, follows)
+        self.messages.append(("call", made))
+        return made
 
     @property
     def calls(self) -> list[MadeCall]:
@@ -298,23 +307,11 @@ def play_in(
         voice = Voice(now, machine.world["currency"], script.british)
         fresh: set[str] = set()  # names that come of results since the last words
         for turn in (*script.opening, *script.turns):
-            trees = [turn.tree, [value for _, value in turn.args]]
-            follows = any(node[0] == "var" and node[1] in fresh for node in nodes(trees))
-            if turn.form in ("user", "assistant"):
-                fresh = set()
-            elif turn.form == "search":
+            if turn.form == "search":
                 row.messages.append(("search", turn.keywords))
                 continue
-            elif turn.form == "call" or follows:
-                # After a condition on a result all that comes follows.
-                fresh |= {turn.name, turn.form}
-            if turn.form == "call":
-                follows = follows or "need" in fresh
-                after = _called(turn, machine, frame, row, follows)
-                if after is None:
-                    return None
-                frame = after
-            elif turn.form in ("user", "assistant"):
+            if turn.form in ("user", "assistant"):
+                fresh = set()
                 texts = [
                     text for words in turn.words if (text := words.fill(frame, voice)) is not None
                 ]
@@ -325,6 +322,16 @@ def play_in(
                     first, *others = (words.told(frame, voice) for words in turn.words)
                     told = [fact for fact in first if all(fact in other for other in others)]
                     row.facts += [Told(value=value, said=said) for value, said in told]
+                continue
+            trees = [turn.tree, [value for _, value in turn.args]]
+            follows = any(node[0] == "var" and node[1] in fresh for node in nodes(trees))
+            if turn.form == "call" or follows:
+                fresh |= {turn.name, turn.form}  # after a condition on a result all follows
+            if turn.form == "call":
+                after = _called(turn, machine, frame, row, follows or "need" in fresh)
+                if after is None:
+                    return None
+                frame = after
             elif not _bound(turn, frame, rng):
                 return None
         return row
@@ -349,15 +356,12 @@ def _called(
     turn: ScriptEntry, machine: Machine, frame: Frame, row: Play, follows: bool
 ) -> Frame | None:
     """The names after a call, with the rows they stand for as they are now."""
-    args = plain(_given(turn.args, frame))
-    after, response, error = machine.apply(row.end, turn.operation, args, row.now)
-    row.messages.append(("call", MadeCall(turn.operation, args, response, error, follows)))
-    row.end = after
-    if (error or "") != turn.fails:
+    made = row.call(machine, turn.operation, plain(_given(turn.args, frame)), follows)
+    if (made.error or "") != turn.fails:
         return None
-    fresh = machine.frame(after, {}, row.now)
+    fresh = machine.frame(row.end, {}, row.now)
     fresh.vars.update({**frame.vars, **({"me": fresh.me} if fresh.me else {})})
-    fresh.vars[turn.name] = response
+    fresh.vars[turn.name] = made.response
     return fresh
 
 
@@ -401,7 +405,7 @@ def as_text(row: Play) -> str:
 # --- how a row is played ----------------------------------------------------------------------
 
 
-def moves(row: Play, machine: Machine, query: Query) -> Iterator[play.Move]:
+def moves(row: Play, machine: Machine, query: Query) -> Iterator[environment.Move]:
     """What is said, called and, in an ability that searches, searched for."""
     searches, name = query.ability.searches, machine.world["name"]
     own = (api for api in query.pool if api.source.reference == name)
@@ -425,13 +429,13 @@ def moves(row: Play, machine: Machine, query: Query) -> Iterator[play.Move]:
             if begins:
                 needed = needed or ahead(place, "search")
             if needed or begins:
-                yield play.Searching(keywords, frozenset(needed))
+                yield environment.Searching(keywords, frozenset(needed))
             begins = False
         if isinstance(first, str):
-            yield play.Words(role, first)
+            yield environment.Words(role, first)
         else:
             calls = [FunctionCall(name=functions[c.name], arguments=c.arguments) for _, c in parts]
-            yield play.Calls(tuple(calls))
+            yield environment.Calls(tuple(calls))
 
 
 def _batches(

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from toolloom.pipeline.checks.findings import Findings
 from toolloom.pipeline.checks.world.interpreter import (
     BROKEN,
     INVALID,
@@ -29,8 +28,8 @@ from toolloom.pipeline.checks.world.interpreter import (
     plain,
 )
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.arguments import ArgumentDrawer
-from toolloom.pipeline.worlds.given import StartStates
+from toolloom.pipeline.worlds.operations import ArgumentDrawer
+from toolloom.pipeline.worlds.states import StartStates
 from toolloom.schemas import Reason
 
 WALKS, CALLS = 80, 80
@@ -56,13 +55,12 @@ class TriedCall(NamedTuple):
 class Soundness:
     """What walks found: what is wrong, with an example, and how often what happened."""
 
-    findings: Findings[str, str] = field(default_factory=lambda: Findings(1))  # first examples
+    findings: dict[str, tuple[str, Reason, str]] = field(default_factory=dict)
+    """By what is wrong the operation, what that means for the world, and the first example."""
     successes: Counter[str] = field(default_factory=Counter)
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
     effects: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
     """Operations with effects that they had."""
-    causes: dict[str, tuple[str, Reason]] = field(default_factory=dict)
-    """Of a finding: the operation, and what it means for the world."""
 
     def add(
         self, why: Reason, name: str, found: Iterable[str], call: TriedCall | None = None
@@ -70,8 +68,7 @@ class Soundness:
         """Findings on an operation."""
         for what in found:
             example = f"{call.name}({call.args}) at {call.now}: {call.response}" if call else ""
-            self.findings.add(what, example[:300])
-            self.causes.setdefault(what, (name, why))
+            self.findings.setdefault(what, (name, why, example[:300]))
 
 
 def examine(machine: Machine, seed: int = 0) -> Soundness:

@@ -1,44 +1,60 @@
-"""Start states of a world: rows drawn by seed under their fields' ranges, derivations and rules.
+"""Start states of a world: rows drawn by seed under their fields' ranges, derivations and rules, or
+those of a file, a shop's own tables.
+
+    now, state = StartStates(machine, Path("orders.json")).draw(random.Random(0))
 
 Rows that a world writes out come first, whole or with fields left to chance; the other rows are
 drawn. References point at rows that exist, derived fields are computed when everything else is
-there, and a row against a rule of its entity is drawn again.
+there, and a row against a rule of its entity is drawn again. A file is JSON: `{"now":
+"2026-03-02T10:15", "me": "CUS-1", "tables": {"orders": [{…}, …]}}`, with tables as lists of rows or
+by key, of any size. It is held to the world before anything is drawn, all mistakes told at once.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import json
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
+from toolloom.pipeline.checks.schema import as_dict
 from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import (
+    LARGEST,
     VISITS,
+    CallRefused,
     Frame,
+    Json,
     Machine,
     Row,
     State,
     Table,
     Term,
     as_term,
+    misfit,
     nodes,
     shifted,
     state_of,
 )
-from toolloom.schemas import WorldError
+from toolloom.pipeline.sampling.values import faker_of
+from toolloom.pipeline.store.documents import told
+from toolloom.schemas import JsonObject, WorldError
 
 Rule: TypeAlias = tuple[str, Term]  # as it is written, and whether the row keeps it
+AMONG, COMPUTED = "among others", "what is computed"  # no names of fields
 TRIES = 500  # draws of a row until it keeps its rules
 UNLIKELY = 500  # more draws of a row that is partly written, of which nothing need be likely
 STARTS = 8  # draws of a state until no row of it is refused too often
+STATES = 12  # draws of moment and state until the rules leave one
+ROUNDS = 8  # in which what a state leaves out is computed
 ROWS = (4, 8)  # of an entity that says nothing
+MOMENT = {"type": "datetime"}
 AT_BORDER = 0.15  # share of numbers at the low end of their range: sold out, nothing owed
 OFFICE = (8, 19)  # hours of the day at which people write
 PLAIN = (
@@ -148,17 +164,19 @@ class _Drawer:
             if broken is None:
                 self.written[key] = given
                 table.put(key, row)
-                broken = self._broken(rules.searching, row)
+                broken = self._broken(rules[AMONG], row)
                 if broken is None:
                     self._compute(name, row)
-                    broken = self._broken(rules.computed, row)
+                    broken = self._broken(rules[COMPUTED], row)
                 if broken is None:
                     return
                 table.put(key, None)
             refused[broken] += 1
         raise Unsatisfied(name, refused)
 
-    def _draw(self, name: str, row: Row, given: Row, rules: _Rules) -> str | None:
+    def _draw(
+        self, name: str, row: Row, given: Row, rules: Mapping[str, Sequence[Rule]]
+    ) -> str | None:
         """Draw a row's fields until one breaks a rule, which is returned."""
         entity = self.machine.entities[name]
         for field, kind in entity.fields.items():
@@ -168,7 +186,7 @@ class _Drawer:
                 row[field] = None
             else:
                 row[field] = self._value(kind, name, field)
-            if field in rules.by_field and (broken := self._broken(rules.by_field[field], row)):
+            if field in rules and (broken := self._broken(rules[field], row)):
                 return broken
             if field in entity.unique and row[field] is not None:
                 others = (other[field] for other in self.tables[name].values())
@@ -235,7 +253,9 @@ class _Drawer:
         if form == "list":
             return [self._value(kind["of"], entity, field) for _ in range(self.rng.randint(1, 3))]
         if kind.get("role") == "person":
-            return person(self.rng)
+            names = faker_of("en_US")
+            names.seed_instance(self.rng.randrange(2**32))
+            return f"{names.first_name()} {names.last_name()}"
         if kind.get("role") == "code":
             return "".join(
                 self.rng.choice("123456789") if c == "9" else c for c in str(kind["pattern"])
@@ -247,35 +267,23 @@ class _Drawer:
         return _within(kind, self.rng, self.now)
 
 
-@dataclass
-class _Rules:
-    """The rules of an entity by when they can be told: once a field is drawn, the last that they
-    need; once the row is among the others; once what is computed is there."""
-
-    by_field: defaultdict[str, list[Rule]] = dataclasses.field(
-        default_factory=lambda: defaultdict(list)
-    )
-    searching: list[Rule] = dataclasses.field(default_factory=list)
-    computed: list[Rule] = dataclasses.field(default_factory=list)
-
-
 @lru_cache(maxsize=64)
-def _rules_of(machine: Machine) -> dict[tuple[str, bool], _Rules]:
+def _rules_of(machine: Machine) -> dict[tuple[str, bool], dict[str, list[Rule]]]:
     """The rules of each entity, with what is likely of rows that are drawn, and without, of rows
-    that are written."""
-    found = {(name, drawn): _Rules() for name in machine.entities for drawn in (True, False)}
+    that are written; by when they can be told: once a field is drawn, the last that they need; once
+    the row is AMONG the others; once what is COMPUTED is there."""
+    found: dict[tuple[str, bool], dict[str, list[Rule]]] = {
+        (name, drawn): defaultdict(list) for name in machine.entities for drawn in (True, False)
+    }
     for (name, drawn), rules in found.items():
         spec, entity = machine.world["entities"][name], machine.entities[name]
         for text, tree in (*spec["rules"], *(spec["likely"] if drawn else ())):
-            rule, every = (text, as_term(tree)), list(nodes(tree))
+            every = list(nodes(tree))
             fields = {node[2] for node in every if node[0] == "field"}
             last = [f for f in entity.fields if ["field", ["var", "this"], f] in every][-1:]
-            if fields & set(entity.derived):
-                rules.computed.append(rule)
-            elif last and all(node[0] != "table" for node in every):
-                rules.by_field[last[0]].append(rule)
-            else:
-                rules.searching.append(rule)
+            alone = last and all(node[0] != "table" for node in every)
+            when = COMPUTED if fields & set(entity.derived) else last[0] if alone else AMONG
+            rules[when].append((text, as_term(tree)))
     return found
 
 
@@ -306,20 +314,6 @@ def _minutes(clock: str) -> int:
     return int(clock[:2]) * 60 + int(clock[3:])
 
 
-@cache
-def _names() -> Any:
-    from faker import Faker
-
-    return Faker("en_US")
-
-
-def person(rng: random.Random) -> str:
-    """A first and a last name, as in the US."""
-    names = _names()
-    names.seed_instance(rng.randrange(2**32))
-    return f"{names.first_name()} {names.last_name()}"
-
-
 def _order(machine: Machine) -> list[str]:
     """Entities so that what a row refers to is there before it."""
     done: list[str] = []
@@ -333,3 +327,188 @@ def _order(machine: Machine) -> list[str]:
     for name in machine.entities:
         visit(name, ())
     return done
+
+
+# --- those of a file ---------------------------------------------------------------------------
+
+
+class StartStates:
+    """The start states of a world: drawn, or that of a file, in which who speaks may be drawn."""
+
+    def __init__(self, machine: Machine, path: Path | None = None) -> None:
+        """Raises WorldError for a file that holds no state of the world."""
+        self.machine = machine
+        self.given = read_state(machine, path) if path else None
+
+    def draw(self, rng: random.Random, tries: int = STATES) -> tuple[str, State]:
+        """A moment and a state. Some moments a world's rules may leave without one, and then
+        another is drawn: raises Unsatisfied if none of several has one."""
+        now = draw_now(rng)
+        if self.given is None:
+            try:
+                return now, draw_state(self.machine, rng, now)
+            except Unsatisfied:
+                if tries == 1:
+                    raise
+                return self.draw(rng, tries - 1)
+        now, state = self.given
+        if self.machine.actor and state["me"] is None:
+            state = {**state, "me": rng.choice(list(state["tables"][self.machine.actor]))}
+        return now, state
+
+    def speakers(self, state: State) -> Iterator[State]:
+        """A drawn state as whoever was drawn to speak in it sees it, then as the others do."""
+        yield state
+        if self.machine.actor and (self.given is None or self.given[1]["me"] is None):
+            for me in state["tables"][self.machine.actor]:
+                if me != state["me"]:
+                    yield {**state, "me": me}
+
+
+def read_state(machine: Machine, path: Path) -> tuple[str, State]:
+    """Moment and state of a file.
+
+    Raises WorldError with all that does not fit the world's entities.
+    """
+    raw = _json(path)
+    faults: list[str] = []
+    if unknown := raw.keys() - {"now", "me", "next", "tables"}:
+        faults.append(f"`{min(unknown)}` is not known: `tables`, `now`, `me` and `next` are.")
+    now = raw.get("now")
+    if wrong := misfit(MOMENT, now):
+        faults.append(f"now: {wrong}.")
+    tables: dict[str, dict[str, Row]] = {name: {} for name in machine.entities}
+    given = as_dict(raw.get("tables"))
+    for name, rows in given.items():
+        if name not in tables:
+            faults.append(f"tables.{name}: the world has {', '.join(tables)}.")
+            continue
+        if not isinstance(rows, dict | list):
+            faults.append(f"tables.{name}: a list of rows is needed here, or rows by key.")
+            continue
+        for place, row in rows.items() if isinstance(rows, dict) else enumerate(rows):
+            faults += _add(machine, tables[name], name, place, row)
+    if not given:
+        faults.append("tables: an object is needed here, with the rows of each entity.")
+    counters = {name: _next(machine, name, tables[name]) for name in tables}
+    counts = raw.get("next", {})
+    if isinstance(counts, dict) and all(
+        name in tables and type(number) is int and 0 < number <= LARGEST
+        for name, number in counts.items()
+    ):
+        counters |= counts
+    else:
+        faults.append("next: must be the numbers of the next new rows, by entity.")
+    state = state_of(tables, raw.get("me"), counters)
+    if machine.actor and state["me"] not in (None, *state["tables"][machine.actor]):
+        faults.append(f"me: {state['me']} is no row of {machine.actor}, of whom one speaks.")
+    if machine.actor and not tables[machine.actor]:
+        faults.append(f"tables.{machine.actor}: a row is needed, of the one who speaks.")
+    if lines := told(path, faults or list(_unsound(machine, state, str(now)))):
+        raise WorldError("\n".join(lines))
+    return str(now), state
+
+
+def _add(
+    machine: Machine, table: dict[str, Row], name: str, where: int | str, raw: Json
+) -> list[str]:
+    """Put a row into its table; what is wrong with it. `where`: its number, or the key it has in a
+    table by key."""
+    entity, place = machine.entities[name], f"tables.{name}[{where}]"
+    if not isinstance(raw, dict) or raw.get(entity.key) is None:
+        return [f"{place}: a row is an object with its key, `{entity.key}`."]
+    key = raw[entity.key]
+    if isinstance(key, bool) or not isinstance(key, int if entity.whole else str):
+        kind = "whole number" if entity.whole else "text"
+        return [f"{place}.{entity.key}: keys of {name} are each a {kind}."]
+    if isinstance(key, int) and not 0 <= key <= LARGEST:
+        return [f"{place}.{entity.key}: must be a number from 0."]
+    if isinstance(where, str) and str(key) != where:
+        return [f"{place}.{entity.key}: is {key}, another key than the row's."]
+    if str(key) in table:
+        return [f"{place}: {key} stands twice."]
+    known = {entity.key, *entity.fields}
+    faults = [f"{place}: {name} has no field `{field}`." for field in raw if field not in known]
+    table[str(key)] = {entity.key: key, **{field: raw.get(field) for field in entity.fields}}
+    return faults
+
+
+def _next(machine: Machine, name: str, rows: Mapping[Any, Row]) -> int:
+    """The number of the next new row: one above all that keys hold."""
+    prefix = "" if machine.entities[name].whole else machine.entities[name].prefix
+    found = (re.fullmatch(re.escape(prefix) + r"(\d{1,12})", str(key)) for key in rows)
+    first = int(machine.world["entities"][name]["first"])
+    return max([first, *(int(each[1]) + 1 for each in found if each)])
+
+
+def _unsound(machine: Machine, state: State, now: str) -> Iterator[str]:
+    """Compute what a state leaves out of what is computed; then each row that the world would
+    refuse."""
+    tables = state["tables"]
+    missing = [
+        (name, row, field)
+        for name, entity in machine.entities.items()
+        for row in tables[name].values()
+        for field in entity.derived
+        if row[field] is None
+    ]
+    try:
+        for _ in range(ROUNDS):  # what is computed may lean on what is computed later
+            changed = False
+            for name, row, field in missing:
+                frame = machine.frame(state, {}, now)
+                frame.vars["this"] = row
+                value = machine.entities[name].derived[field](frame)
+                if value != row[field]:
+                    changed, row[field] = True, value
+                    tables[name].index.pop(field, None)
+            if not changed:
+                break
+        else:
+            yield "tables: what is computed does not come to rest: write these fields out."
+        for name, table in tables.items():
+            for key, row in table.items():
+                if fault := _fault(machine, state, name, row, now):
+                    yield f"tables.{name}, {key}: {fault}."
+    except CallRefused as refusal:
+        yield f"tables: {refusal.text}"
+
+
+def _fault(machine: Machine, state: State, name: str, row: Row, now: str) -> str | None:
+    """Why a world would not have left a row so."""
+    entity = machine.entities[name]
+    if fault := entity.fault(row, None):
+        return fault
+    for field, target in entity.references.items():
+        if row[field] is not None and row[field] not in state["tables"][target]:
+            return f"{field} is {row[field]}, which is no row of {target}"
+    for field in entity.unique:
+        if row[field] is not None and len(state["tables"][name].by(field)[row[field]]) > 1:
+            return f"{field} is that of another row"
+    broken = machine.broken(machine.frame(state, {}, now), name, row)
+    return broken and f"breaks the rule {broken}"
+
+
+def _json(path: Path) -> JsonObject:
+    try:
+        raw = read_json(path.read_text("utf-8-sig"))
+    except OSError as error:
+        raise WorldError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (ValueError, RecursionError) as error:
+        raise WorldError(f"{path}: is not JSON ({error}).") from error
+    if not isinstance(raw, dict):
+        raise WorldError(f"{path}: a JSON object is needed, with `tables`.")
+    return raw
+
+
+def read_json(text: str) -> Any:
+    """JSON in which no object says a key twice. Raises ValueError."""
+
+    def pairs(found: list[tuple[str, Any]]) -> JsonObject:
+        made = dict(found)
+        if len(made) < len(found):
+            twice = next(name for name in made if [key for key, _ in found].count(name) > 1)
+            raise ValueError(f"{twice!r} stands twice")
+        return made
+
+    return json.loads(text, object_pairs_hook=pairs)

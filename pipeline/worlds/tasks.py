@@ -13,49 +13,37 @@ then is not needed goes, and the difference of the states is the goal.
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
-from toolloom.pipeline.checks.schema import parts_of
-from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind, Tree
-from toolloom.pipeline.checks.world.interpreter import (
-    PATTERNS,
-    Json,
-    Machine,
-    Row,
-    State,
-    names_one,
-    nodes,
-    state_of,
-)
+from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
+from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Machine, Row, State
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
-from toolloom.pipeline.environments.environment import moment_of
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.arguments import ArgumentDrawer, RowKey
-from toolloom.pipeline.worlds.given import StartStates
-from toolloom.pipeline.worlds.lookups import (
+from toolloom.pipeline.worlds.operations import (
+    DRAWS,
+    ArgumentDrawer,
     FieldOf,
     Lookups,
     Path,
+    RowKey,
     ShownKey,
     keys_shown,
     leaves,
-    lookups_of,
 )
-from toolloom.pipeline.worlds.scripts import MadeCall, Play
-from toolloom.schemas import Need, Told, Turn, canonical
+from toolloom.pipeline.worlds.scripts import MadeCall
+from toolloom.pipeline.worlds.states import StartStates
+from toolloom.schemas import WorldPlan
 
 MOST_TURNS, MOST_CALLS = 4, 8
 PER_STATE = 4  # tasks that are drawn from one start state
+AT_MOST = WorldPlan(calls=(0, MOST_CALLS), turns=(1, MOST_TURNS))
 TRIES = 5  # of a task in one state
 KEPT = 15  # tries of a scenario, for what comes seldom
 SCENARIOS_TRIED = 5
-DRAWS = 16  # of arguments until a call succeeds
 NAMES = 4  # operations that are tried where few calls will do
 QUESTIONS = 0.25  # share of first wants that are questions
 LATER_QUESTIONS = 0.5  # share of later ones
@@ -65,15 +53,6 @@ MOST_FACTS = 10  # that an answer tells
 DEEPEST = 3  # lookups for the arguments of lookups
 FEW = 4  # rows that are listed without a condition
 WORDS = 4  # of a name, that are searched for
-LONGEST = 1_500  # characters of a result that are shown to who words a dialogue
-BOUNDS = ("<", "<=", ">", ">=")
-FORMS = {
-    "ask": "wants",
-    "agree": "agrees",
-    "decline": "would rather not",
-    "answer": "answers what the assistant had to ask",
-    "retry": "tries another way",
-}
 
 Label: TypeAlias = tuple[tuple[str, Json], ...]  # what is said of a row, by the field it stands in
 Want: TypeAlias = tuple[str, Row]  # an operation and its arguments
@@ -82,19 +61,6 @@ T = TypeVar("T")
 
 class NoTask(Exception):
     """What is planned comes to nothing in this state."""
-
-
-@dataclass(frozen=True)
-class TaskSize:
-    """The least and the most calls and user turns of a task."""
-
-    calls: tuple[int, int] = (0, MOST_CALLS)
-    turns: tuple[int, int] = (1, MOST_TURNS)
-
-    def fits(self, calls: int, turns: int) -> bool:
-        (least, most), (fewest, longest) = self.calls, self.turns
-        enough = least <= calls <= min(most, MOST_CALLS)
-        return enough and fewest <= turns <= min(longest, MOST_TURNS)
 
 
 @dataclass(frozen=True)
@@ -116,9 +82,9 @@ class SaidValue:
 
 @dataclass
 class UserTurn:
-    """A user turn of one of the FORMS."""
+    """A user turn, and what is said in it."""
 
-    form: str
+    form: str  # ask, agree, decline, answer, retry
     operations: list[str] = field(default_factory=list)
     asks: list[str] = field(default_factory=list)  # fields that a question is about
     said: list[SaidValue] = field(default_factory=list)
@@ -144,18 +110,15 @@ class Avoided:
     why: str  # declined, missing, or what the policy says
 
 
-@dataclass(frozen=True)
-class PlayedCall:
-    """One call and what came of it. `agreed`: the user said yes to it, or chose it."""
+@dataclass(frozen=True, kw_only=True)
+class PlayedCall(MadeCall):
+    """One call of a task. `agreed`: the user said yes to it, or chose it."""
 
-    name: str
-    arguments: Row
     turn: int  # the user turn that it answers
     agreed: bool
-    response: Json
-    error: str | None
     before: State
     after: State
+    shape: Kind  # of the response
     shown: tuple[ShownKey, ...]
 
     @property
@@ -163,16 +126,25 @@ class PlayedCall:
         """Whether it changed something, or tried to and failed."""
         return self.after is not self.before or self.error is not None
 
+    def called(self, entity: str, label: Label) -> set[str]:
+        """The keys beside which its result shows all that is said of a row."""
+        words = {value for _, value in label}
+        return {s.key for s in self.shown if s.entity == entity and words <= s.values}
+
 
 @dataclass
 class Task:
     """A start state, what each user turn wants and says, the calls that solve it, and what these
-    have to come to: changes, errors, and facts that are told."""
+    have to come to: changes, errors, and facts that are told. While it is drawn also the state so
+    far, and how it gets to where a call can be made."""
 
     lookups: Lookups
     start: State
     now: str
-    scenario: str = ""
+    scenario: str
+    rng: random.Random
+    plan: WorldPlan  # says how many calls and turns it may have
+    wanted: str  # the change that is wanted first, if it is said
     turns: list[UserTurn] = field(default_factory=list)
     calls: list[PlayedCall] = field(default_factory=list)
     rows: dict[RowKey, NamedRow] = field(default_factory=dict)
@@ -181,7 +153,13 @@ class Task:
     errors: list[tuple[str, str | None]] = field(default_factory=list)  # calls that fail, and how
     grounds: dict[str, frozenset[FieldOf]] = field(default_factory=dict)
     """By operation what was seen before it that decides on it."""
+    withheld: dict[tuple[str, Path], int] = field(default_factory=dict)
+    """The turn that says an argument, if no other."""
     avoided: Avoided | None = None
+    state: State = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = self.start
 
     @property
     def machine(self) -> Machine:
@@ -198,8 +176,18 @@ class Task:
         """What comes of a call in a state."""
         after, response, error = self.machine.apply(state, name, args, self.now)
         shape = self.machine.world["operations"][name]["shape"]
-        shown = () if error else tuple(keys_shown(shape, response))
-        return PlayedCall(name, args, turn, agreed, response, error, state, after, shown)
+        return PlayedCall(
+            name,
+            args,
+            response,
+            error,
+            turn=turn,
+            agreed=agreed,
+            before=state,
+            after=after,
+            shape=shape,
+            shown=() if error else tuple(keys_shown(shape, response)),
+        )
 
     def replayed(self, calls: Iterable[PlayedCall]) -> list[PlayedCall]:
         """The same calls, made again from the start."""
@@ -243,9 +231,7 @@ class Task:
         if entity == self.machine.actor and key == self.start["me"]:
             return True
         row = self.rows.get((entity, key))
-        return row is not None and any(
-            keys_called(made, entity, row.label) == {key} for made in calls
-        )
+        return row is not None and any(made.called(entity, row.label) == {key} for made in calls)
 
     def visible(self, calls: Iterable[PlayedCall]) -> frozenset[FieldOf]:
         """The fields that results have shown, and the entities whose rows were looked at."""
@@ -255,51 +241,25 @@ class Task:
     def _tells(self, made: PlayedCall, fact: TaskFact) -> bool:
         if made.error or made.name != fact.operation:
             return False
-        shape = self.machine.world["operations"][made.name]["shape"]
         there = fact.row is None or fact.row in {(s.entity, s.key) for s in made.shown}
         return there and any(
             path[-1:] == (fact.field,) and value == fact.value
-            for path, _, value in leaves(shape, made.response)
+            for path, _, value in leaves(made.shape, made.response)
         )
-
-    def solves(self, calls: Sequence[PlayedCall]) -> bool:
-        return next(self.shortfalls(calls), None) is None
 
     def prune(self) -> None:
         """Leave out each call that is not needed, the later ones tried first. Raises NoTask if the
         calls are no solution even together."""
-        if not self.solves(self.calls):
+        if any(self.shortfalls(self.calls)):
             raise NoTask
         for number in range(len(self.calls) - 1, -1, -1):
             rest = [*self.calls[:number], *self.calls[number + 1 :]]
             if self.calls[number].after is not self.calls[number].before:
                 rest = self.replayed(rest)
-            if self.solves(rest):
+            if not any(self.shortfalls(rest)):
                 self.calls = rest
 
-
-def keys_called(made: PlayedCall, entity: str, label: Label) -> set[str]:
-    """The keys beside which a result shows all that is said of a row."""
-    words = {value for _, value in label}
-    return {s.key for s in made.shown if s.entity == entity and words <= s.values}
-
-
-# --- the way to a goal, call by call ---------------------------------------------------------
-
-
-@dataclass(kw_only=True)
-class Plan(Task):
-    """A task while it is drawn: the state so far, and how it gets to where a call can be made."""
-
-    rng: random.Random
-    size: TaskSize
-    wanted: str = ""  # the change that is wanted first, if it is said
-    state: State = field(init=False)
-    withheld: dict[tuple[str, Path], int] = field(default_factory=dict)
-    """The turn that says an argument, if no other."""
-
-    def __post_init__(self) -> None:
-        self.state = self.start
+    # --- the way to a goal, call by call
 
     @property
     def turn(self) -> int:
@@ -329,9 +289,10 @@ class Plan(Task):
             raise NoTask
         return self.rng.choice(values)
 
-    def drawer(self, about: Collection[RowKey] = ()) -> ArgumentDrawer:
+    def drawer(self, about: Collection[RowKey] = (), beyond: bool = False) -> ArgumentDrawer:
         """Draws arguments in the state so far."""
-        return ArgumentDrawer(self.machine, self.state, self.now, self.rng, about)
+        here = self.machine, self.state, self.now, self.rng
+        return ArgumentDrawer(*here, about=about, beyond=beyond)
 
     def look(self, name: str, args: Row) -> PlayedCall:
         """What a call would come to, which is not made yet."""
@@ -383,8 +344,8 @@ class Plan(Task):
 
     def _reads(self, read: str, want: Want) -> bool:
         """Make a read with what a want says, or so that it shows a row which the want names."""
-        kinds = self.lookups.kinds(read).items()
-        given = {name: self._borrowed(name, k, want) for name, k in kinds if not k.get("optional")}
+        kinds = self.lookups.required(read).items()
+        given = {argument: self._borrowed(argument, kind, want) for argument, kind in kinds}
         if None not in given.values() and not self.look(read, given).error:
             self.run(read, given)
             return True
@@ -418,10 +379,10 @@ class Plan(Task):
 
         def effort(way: str) -> tuple[bool, bool, bool]:
             """How far-fetched a read is: of what the want names, a list of such rows, or others."""
-            kinds = self.lookups.kinds(way)
-            near = any(name in want[1] for name, kind in kinds.items() if kind["type"] == "ref")
-            required = any(not kind.get("optional") for kind in kinds.values())
-            return not near, self.lookups.listed.get(way) != entity, required
+            kinds = self.lookups.kinds(way).items()
+            near = any(name in want[1] for name, kind in kinds if kind["type"] == "ref")
+            listed = self.lookups.listed.get(way) == entity
+            return not near, not listed, bool(self.lookups.required(way))
 
         ways = sorted(self.shuffled(self.lookups.ways[entity]), key=effort)
         if not any(self.tries(self.find, way, entity, key, want, depth) for way in ways):
@@ -429,15 +390,12 @@ class Plan(Task):
 
     def find(self, way: str, entity: str, key: str, want: Want, depth: int = 0) -> None:
         """Make a read that shows a key beside what its row is called."""
-        kinds, row = self.lookups.kinds(way), self.state["tables"][entity][key]
-        args: Row = {}
-        for argument, kind in kinds.items():
-            if kind.get("optional"):
-                continue
+        row, args = self.state["tables"][entity][key], Row()
+        for argument, kind in self.lookups.required(way).items():
             value = self._borrowed(argument, kind, want)
             args[argument] = row.get(argument) if value is None else value
-            if args[argument] in (None, key):  # which would be known already
-                raise NoTask
+        if any(value in (None, key) for value in args.values()):  # which would be known already
+            raise NoTask
         args = self._narrowed(way, args, entity, key)
         for other, inner in self.lookups.keys(way, args):
             self.learn(other, inner, want, depth + 1)
@@ -458,7 +416,8 @@ class Plan(Task):
             if argument in args or not kind.get("optional"):
                 continue
             if kind["type"] == "text":
-                names = [str(value).split()[:WORDS] for _, value in self._label(entity, key)]
+                called = self.lookups.label(self.state, self.now, entity, key)
+                names = [str(value).split()[:WORDS] for _, value in called]
                 texts = {" ".join(name) for name in names} | {max(name, key=len) for name in names}
                 trials += [(False, argument, text) for text in sorted(texts)]
             elif row.get(argument):
@@ -474,10 +433,6 @@ class Plan(Task):
 
     # --- names
 
-    def _label(self, entity: str, key: str) -> list[tuple[str, Json]]:
-        frame = self.machine.frame(self.state, {}, self.now)
-        return self.lookups.label(entity, self.state["tables"][entity][key], frame)
-
     def _name(self, entity: str, key: str, made: PlayedCall) -> bool:
         """Whether a call shows which row is meant by what the user says of it: its name, without
         days and times if that will do, or a name of something that it alone has."""
@@ -486,7 +441,7 @@ class Plan(Task):
         shown = [s for s in made.shown if (s.entity, s.key) == (entity, key)]
         name = [
             (field, value)
-            for field, value in self._label(entity, key)
+            for field, value in self.lookups.label(self.state, self.now, entity, key)
             if any(value in s.values for s in shown)
         ]
         moments = PATTERNS.values()
@@ -498,7 +453,7 @@ class Plan(Task):
             if kind.get("label")
         ]
         for label in map(tuple, (timeless, name, *holds)):
-            if label and keys_called(made, entity, label) == {key}:
+            if label and made.called(entity, label) == {key}:
                 self.rows[entity, key] = NamedRow(label, self.turn)
                 return True
         return False
@@ -507,64 +462,60 @@ class Plan(Task):
 # --- scenarios -------------------------------------------------------------------------------
 
 
-def wish(plan: Plan, name: str = "", about: Collection[RowKey] = ()) -> Want:
+def wish(task: Task, name: str = "", about: Collection[RowKey] = ()) -> Want:
     """A change that works now and is allowed by the policies, and that nobody asked for yet, nor
     for a row that came in the meantime; `about`: rows of which it has to name one."""
-    asked = {name for turn in plan.turns for name in turn.operations}
-    names = [name for name in plan.lookups.writes if name not in asked]
-    name, drawer = name if name in names else plan.pick(names), plan.drawer(about)
-    old = plan.start["tables"]
-    for _ in range(DRAWS):
-        args = drawer.draw(name)
-        if args is None or not plan.works(name, args):
-            continue
-        if all(key in old[entity] for entity, key in plan.lookups.keys(name, args)):
+    asked = {name for turn in task.turns for name in turn.operations}
+    names = [name for name in task.lookups.writes if name not in asked]
+    name, old = name if name in names else task.pick(names), task.start["tables"]
+    for args in task.drawer(about).draws(name):
+        there = all(key in old[entity] for entity, key in task.lookups.keys(name, args))
+        if there and task.works(name, args):
             return name, args
     raise NoTask
 
 
-def ask(plan: Plan, name: str = "") -> Want:
+def ask(task: Task, name: str = "") -> Want:
     """A first turn that asks for a change, whose lookups are made."""
-    turn = plan.begin("ask")
-    want = wish(plan, name or plan.wanted)
+    turn = task.begin("ask")
+    want = wish(task, name or task.wanted)
     turn.operations.append(want[0])
-    plan.prepare(*want)
+    task.prepare(*want)
     return want
 
 
-def single(plan: Plan) -> None:
-    if not plan.wanted and plan.rng.random() < QUESTIONS:
-        plan.begin("ask")
-        question(plan)
+def single(task: Task) -> None:
+    if not task.wanted and task.rng.random() < QUESTIONS:
+        task.begin("ask")
+        question(task)
     else:
-        plan.act(*ask(plan))
+        task.act(*ask(task))
 
 
-def question(plan: Plan) -> None:
+def question(task: Task) -> None:
     """Something that a read tells and nobody has asked: a field or two of a row that people can
     name, of what only its key gives, or of oneself."""
-    turn, asked = plan.turns[-1], {name for turn in plan.turns for name in turn.operations}
-    name = plan.pick([name for name in plan.lookups.reads if name not in asked])
+    turn, asked = task.turns[-1], {name for turn in task.turns for name in turn.operations}
+    name = task.pick([name for name in task.lookups.reads if name not in asked])
     turn.operations.append(name)
-    kinds, drawn = plan.lookups.kinds(name), plan.drawer().draw(name) or {}
-    args = {argument: drawn.get(argument) for argument, k in kinds.items() if not k.get("optional")}
+    drawn = task.drawer().draw(name) or {}
+    args = {argument: drawn.get(argument) for argument in task.lookups.required(name)}
     if None in args.values():
         raise NoTask
-    plan.prepare(name, args)
-    made, row = plan.look(name, args), None
+    task.prepare(name, args)
+    made, row = task.look(name, args), None
     if made.error:
         raise NoTask
-    kind, item = plan.machine.world["operations"][name]["shape"], made.response
-    entity = plan.lookups.listed.get(name, "")
-    if plan.lookups.labels.get(entity):
+    kind, item, entity = made.shape, made.response, task.lookups.listed.get(name, "")
+    if task.lookups.labels.get(entity):
         rows = [(s.entity, s.key) for s in made.shown if s.entity == entity]
-        row = plan.pick([each for each in rows if each not in plan.rows])
-        plan.find(name, *row, (name, args))
-        made = next(call for call in reversed(plan.calls) if plan.knows([call], *row))
+        row = task.pick([each for each in rows if each not in task.rows])
+        task.find(name, *row, (name, args))
+        made = next(call for call in reversed(task.calls) if task.knows([call], *row))
         kind, item = next((s.kind, s.item) for s in made.shown if (s.entity, s.key) == row)
     else:
-        plan.run(name, args)
-    words = [str(value).lower() for named in plan.rows.values() for _, value in named.label]
+        task.run(name, args)
+    words = [str(value).lower() for named in task.rows.values() for _, value in named.label]
     words += [str(value).lower() for value in made.arguments.values()]
     told = [
         (str(path[-1]), inner["type"], value)
@@ -574,170 +525,149 @@ def question(plan: Plan) -> None:
         if not any(str(value).lower() in word for word in words)
     ]
     fields = {name for name, form, _ in told if form != "text"} or {name for name, _, _ in told}
-    turn.asks = plan.rng.sample(sorted(fields), min(len(fields), plan.rng.choice((1, 1, 2))))
-    facts = [TaskFact(name, row, f, value, plan.turn) for f, _, value in told if f in turn.asks]
+    turn.asks = task.rng.sample(sorted(fields), min(len(fields), task.rng.choice((1, 1, 2))))
+    facts = [TaskFact(name, row, f, value, task.turn) for f, _, value in told if f in turn.asks]
     if not 0 < len(facts) <= MOST_FACTS:
         raise NoTask
-    plan.facts += facts
+    task.facts += facts
 
 
-def parallel(plan: Plan) -> None:
+def parallel(task: Task) -> None:
     """The same for two rows at once; no row is in both."""
-    name, args = ask(plan)
-    keys, drawer = set(plan.lookups.keys(name, args)), plan.drawer()
-    after = plan.look(name, args).after
-    for _ in range(DRAWS if keys else 0):
-        other = drawer.draw(name)
-        if other is None or keys & set(plan.lookups.keys(name, other)):
-            continue
-        if plan.works(name, other) and plan.works(name, other, after):
-            plan.prepare(name, other)
-            plan.act(name, args)
-            plan.act(name, other)
+    name, args = ask(task)
+    keys, drawer = set(task.lookups.keys(name, args)), task.drawer()
+    after = task.look(name, args).after
+    for other in drawer.draws(name) if keys else ():
+        apart = keys.isdisjoint(task.lookups.keys(name, other))
+        if apart and task.works(name, other) and task.works(name, other, after):
+            task.prepare(name, other)
+            task.act(name, args)
+            task.act(name, other)
             return
     raise NoTask
 
 
-def multi_turn(plan: Plan) -> None:
+def multi_turn(task: Task) -> None:
     """Wants that follow one another, until there are calls enough or no turns left."""
-    least, most = (min(number, MOST_CALLS) for number in plan.size.calls)
-    enough = plan.rng.randint(least, most)
-    (parallel if plan.rng.random() < enough / MOST_CALLS / 2 else single)(plan)
+    least, most = (min(number, MOST_CALLS) for number in task.plan.calls)
+    enough = task.rng.randint(least, most)
+    (parallel if task.rng.random() < enough / MOST_CALLS / 2 else single)(task)
     wants = 1
-    while any(plan.tries(follow_up, plan) for _ in range(DRAWS)):
+    while any(task.tries(follow_up, task) for _ in range(DRAWS)):
         wants += 1
-        if len(plan.calls) >= enough and len(plan.turns) >= plan.size.turns[0]:
+        if len(task.calls) >= enough and len(task.turns) >= task.plan.turns[0]:
             break
     if wants < 2:
         raise NoTask
 
 
-def follow_up(plan: Plan) -> None:
+def follow_up(task: Task) -> None:
     """One more turn that asks for something, with calls of its own."""
-    turn, calls = plan.begin("ask"), len(plan.calls)
-    if plan.rng.random() < LATER_QUESTIONS:
-        question(plan)
+    turn, calls = task.begin("ask"), len(task.calls)
+    if task.rng.random() < LATER_QUESTIONS:
+        question(task)
     else:
-        want = wish(plan, about=plan.rows if plan.rng.random() < NEAR else ())
+        want = wish(task, about=task.rows if task.rng.random() < NEAR else ())
         turn.operations.append(want[0])
-        plan.act(*want)
-    within = len(plan.calls) <= plan.size.calls[1] and len(plan.turns) <= plan.size.turns[1]
-    if len(plan.calls) == calls or not within:
+        task.act(*want)
+    within = len(task.calls) <= task.plan.calls[1] and len(task.turns) <= task.plan.turns[1]
+    if len(task.calls) == calls or not within:
         raise NoTask
 
 
-def clarification(plan: Plan) -> None:
+def clarification(task: Task) -> None:
     """A value is withheld without which nobody could go on, and that no row of one's own has."""
-    name, args = ask(plan)
-    said = tuple(str(value) for made in plan.calls for value in made.arguments.values())
-    shown = [s for made in plan.calls for s in made.shown if s.entity in plan.lookups.own]
+    name, args = ask(task)
+    said = tuple(str(value) for made in task.calls for value in made.arguments.values())
+    shown = [s for made in task.calls for s in made.shown if s.entity in task.lookups.own]
     seen = {field for s in shown for field in s.item}  # which would stay
     open_ones = [
         argument
-        for argument, kind in plan.lookups.kinds(name).items()
-        if not kind.get("optional") and kind["type"] not in ("ref", "list", "text")
+        for argument, kind in task.lookups.required(name).items()
+        if kind["type"] not in ("ref", "list", "text")
         if argument not in seen and not str(args[argument]).startswith(said)
     ]
-    withheld = plan.pick(open_ones)
-    plan.begin("answer", name)
-    plan.withheld[name, (withheld,)] = plan.turn
-    plan.act(name, args)
+    withheld = task.pick(open_ones)
+    task.begin("answer", name)
+    task.withheld[name, (withheld,)] = task.turn
+    task.act(name, args)
 
 
-def irrelevance(plan: Plan) -> None:
+def irrelevance(task: Task) -> None:
     """What is wanted cannot be done with the operations that are there."""
-    plan.avoided = Avoided(*ask(plan), "missing")
+    task.avoided = Avoided(*ask(task), "missing")
 
 
-def refusal(plan: Plan) -> None:
+def refusal(task: Task) -> None:
     """A policy does not allow what the world would let pass."""
-    turn, drawer = plan.begin("ask"), plan.drawer()
-    names = [name for name in plan.lookups.writes if plan.lookups.musts[name]]
-    for name in plan.shuffled(names)[:NAMES]:
-        for _ in range(DRAWS):
-            args = drawer.draw(name, beyond=True)
-            says = args and plan.lookups.forbidden(plan.state, plan.now, name, args)
-            if args and says and not plan.look(name, args).error:
+    turn, drawer = task.begin("ask"), task.drawer(beyond=True)
+    names = [name for name in task.lookups.writes if task.lookups.musts[name]]
+    for name in task.shuffled(names)[:NAMES]:
+        for args in drawer.draws(name):
+            says = task.lookups.forbidden(task.state, task.now, name, args)
+            if says and not task.look(name, args).error:
                 turn.operations.append(name)
-                plan.avoided = Avoided(name, args, says)
-                return plan.prepare(name, args, says)
+                task.avoided = Avoided(name, args, says)
+                return task.prepare(name, args, says)
     raise NoTask
 
 
-def confirmation(plan: Plan) -> None:
+def confirmation(task: Task) -> None:
     """A policy wants consent: it is given, or it is not."""
-    agreeing = [name for name in plan.lookups.writes if plan.lookups.agrees(name)]
-    want = ask(plan, plan.wanted if plan.wanted in agreeing else plan.pick(agreeing))
-    if plan.rng.random() < YES:
-        plan.act(*want)
+    agreeing = [name for name in task.lookups.writes if task.lookups.agrees(name)]
+    want = ask(task, task.wanted if task.wanted in agreeing else task.pick(agreeing))
+    if task.rng.random() < YES:
+        task.act(*want)
     else:
-        plan.begin("decline", want[0])
-        plan.avoided = Avoided(*want, "declined")
+        task.begin("decline", want[0])
+        task.avoided = Avoided(*want, "declined")
 
 
-def error_recovery(plan: Plan) -> None:
+def error_recovery(task: Task) -> None:
     """A call fails although nothing had shown why, and somebody takes another way."""
-    turn, drawer = plan.begin("ask"), plan.drawer()
-    for name in plan.shuffled(plan.lookups.writes)[:NAMES]:
-        known = plan.machine.world["operations"][name]["errors"]
-        for _ in range(DRAWS):
-            args = drawer.draw(name)
-            error = plan.look(name, args).error if args else None
-            if error in known and plan.tries(recover, plan, name, args, error, drawer):
+    turn, drawer = task.begin("ask"), task.drawer()
+    for name in task.shuffled(task.lookups.writes)[:NAMES]:
+        known = task.machine.world["operations"][name]["errors"]
+        for args in drawer.draws(name):
+            error = task.look(name, args).error
+            if error in known and task.tries(recover, task, name, args, error, drawer):
                 turn.operations.append(name)
                 return
     raise NoTask
 
 
-def recover(plan: Plan, name: str, args: Row, error: str, drawer: ArgumentDrawer) -> None:
+def recover(task: Task, name: str, args: Row, error: str, drawer: ArgumentDrawer) -> None:
     """Make a call that fails for what nothing had shown, and then one that works."""
-    hidden = causes(plan.lookups, name, error)
-    if not hidden or plan.lookups.forbidden(plan.state, plan.now, name, args):
+    hidden = task.lookups.causes(name, error)
+    if not hidden or task.lookups.forbidden(task.state, task.now, name, args):
         raise NoTask
-    plan.prepare(name, args)
-    others = (other for other in ways_out(plan, name, args, drawer) if plan.works(name, other))
+    task.prepare(name, args)
+    others = (other for other in ways_out(task, name, args, drawer) if task.works(name, other))
     other = next(others, None)
-    if other is None or hidden <= plan.visible(plan.calls):
+    if other is None or hidden <= task.visible(task.calls):
         raise NoTask
-    plan.act(name, args)
-    plan.begin("retry", name)
-    plan.act(name, other)
+    task.act(name, args)
+    task.begin("retry", name)
+    task.act(name, other)
 
 
-def ways_out(plan: Plan, name: str, args: Row, drawer: ArgumentDrawer) -> Iterator[Row]:
+def ways_out(task: Task, name: str, args: Row, drawer: ArgumentDrawer) -> Iterator[Row]:
     """The same call with one thing changed that may be as welcome: a moment, a choice, a row of
     nobody's that was shown, one item less."""
-    for argument, kind in plan.lookups.kinds(name).items():
+    for argument, kind in task.lookups.kinds(name).items():
         value, form = args.get(argument), kind["type"]
         others: list[Json] = []
         if form == "list" and value and len(value) > 1:
             others = [[each for each in value if each is not item] for item in value]
-        elif form == "ref" and kind["entity"] not in plan.lookups.own:
-            shown = [s for made in plan.calls for s in made.shown if s.entity == kind["entity"]]
+        elif form == "ref" and kind["entity"] not in task.lookups.own:
+            shown = [s for made in task.calls for s in made.shown if s.entity == kind["entity"]]
             others = sorted({s.key for s in shown})
         elif value is not None and form in (*MOMENTS, "choice"):
             others = [drawer.value(kind) for _ in range(DRAWS // 2)]
         yield from ({**args, argument: other} for other in others if other not in (None, value))
 
 
-@cache
-def causes(lookups: Lookups, name: str, code: str) -> set[FieldOf]:
-    """On what an error depends that no look at what is nobody's own shows; on nothing if it says
-    that all is already as it is wanted."""
-    steps = lookups.machine.world["operations"][name]["steps"]
-    lets = {node[1]: node[2] for node in nodes(steps) if node[0] == "let"}
-    clauses: list[Tree] = [n[1] for n in nodes(steps) if n[0] == "require" and n[2] == code]
-    clauses += [n[2] for n in nodes(steps) if n[0] == "find" and n[3] == code]
-    for clause in clauses:  # that there are no such rows; before or after others is a clash
-        none = clause[0] == "=" and clause[1][0] == "count"
-        if clause[0] == "!=" or (none and not any(n[0] in BOUNDS for n in nodes(clause))):
-            return set()
-    clauses += [tree for let, tree in lets.items() if any(names_one(c, let) for c in clauses)]
-    public = {place for place in lookups.readable if place[0] not in lookups.own}
-    return lookups.places(name, clauses) - public
-
-
-SCENARIOS: dict[str, tuple[int, Callable[[Plan], None]]] = {
+SCENARIOS: dict[str, tuple[int, Callable[[Task], None]]] = {
     "single": (10, single),  # sequential, where it takes more than one call
     "parallel": (2, parallel),
     "multi_turn": (5, multi_turn),
@@ -747,8 +677,7 @@ SCENARIOS: dict[str, tuple[int, Callable[[Plan], None]]] = {
     "refusal": (2, refusal),
     "confirmation": (2, confirmation),
 }
-"""How often each is drawn among all, and how: it writes turns and calls into a plan, or raises
-NoTask."""
+"""How often each is drawn among all, and what writes it into a task, or raises NoTask."""
 WISHES = ("single", "multi_turn", "clarification", "irrelevance")  # begin with any change
 
 
@@ -759,17 +688,16 @@ def tasks(
     machine: Machine,
     seed: Any,
     count: int,
-    size: TaskSize | None = None,
-    among: Collection[str] = (),
+    plan: WorldPlan = AT_MOST,
     starts: StartStates | None = None,
 ) -> Iterator[Task | None]:
-    """Tasks by number, of any scenarios or those `among` which they shall be; None where the world
-    has none of the wanted kind. Raises Unsatisfied.
+    """Tasks by number, of the scenarios, calls and turns that a plan lets in; None where the world
+    has none of that kind. Raises Unsatisfied.
 
     Several share a start state, and no two of these are about the same. Each change has its turn to
     be the one that is wanted first, so that none is left out because few states allow it.
     """
-    lookups, size, starts = lookups_of(machine), size or TaskSize(), starts or StartStates(machine)
+    lookups, starts = Lookups(machine), starts or StartStates(machine)
     changes = lookups.writes
     for number in range(count):
         rng = rng_for(seed, "task", number)
@@ -781,69 +709,69 @@ def tasks(
             if attempt and attempt % TRIES == 0:
                 now, start = starts.draw(rng)
             if attempt % KEPT == 0:
-                scenario = _scenario(rng, size, among)
+                scenario = _scenario(rng, plan)
             first = wanted if scenario in WISHES and attempt < KEPT else ""
-            plan = Plan(lookups, start, now, scenario, rng=rng, size=size, wanted=first)
+            task = Task(lookups, start, now, scenario, rng, plan, first)
             try:
-                SCENARIOS[scenario][1](plan)
-                finish(plan)
+                SCENARIOS[scenario][1](task)
+                finish(task)
             except NoTask:
                 continue
-            said = repr([turn.said for turn in plan.turns])
-            if said not in told and (not among or plan.scenario in among):
+            said = repr([turn.said for turn in task.turns])
+            if said not in told and (not plan.scenarios or task.scenario in plan.scenarios):
                 told.add(said)
-                yield plan
+                yield task
                 break
         else:
             yield None
 
 
-def _scenario(rng: random.Random, size: TaskSize, among: Collection[str]) -> str:
+def _scenario(rng: random.Random, plan: WorldPlan) -> str:
     """A scenario, as often as SCENARIOS says; several wants if one is hardly ever enough."""
-    names = {"single" if name == "sequential" else name for name in among} or set(SCENARIOS)
-    if "multi_turn" in names and (size.calls[0] > 4 or size.turns[0] > 2):
+    names = {"single" if name == "sequential" else name for name in plan.scenarios or SCENARIOS}
+    if "multi_turn" in names and (plan.calls[0] > 4 or plan.turns[0] > 2):
         return "multi_turn"
     weights = {name: often for name, (often, _) in SCENARIOS.items() if name in names}
     return rng.choices(list(weights), list(weights.values()))[0]
 
 
-def finish(plan: Plan) -> None:
-    """Prune a plan, and say what its turns say and what the answers must tell."""
-    plan.changes = difference(plan.machine, plan.start, plan.state)
-    plan.errors = [(made.name, made.error) for made in plan.calls if made.error]
-    acts = sum(call.acts for call in plan.calls)
-    plan.prune()
-    if not plan.size.fits(len(plan.calls), len(plan.turns)):
+def finish(task: Task) -> None:
+    """Prune a task, and say what its turns say and what the answers must tell."""
+    task.changes = difference(task.machine, task.start, task.state)
+    task.errors = [(made.name, made.error) for made in task.calls if made.error]
+    acts = sum(call.acts for call in task.calls)
+    task.prune()
+    if not all(plan.lets_in(len(task.calls), len(task.turns)) for plan in (task.plan, AT_MOST)):
         raise NoTask
-    if sum(call.acts for call in plan.calls) < acts:
+    if sum(call.acts for call in task.calls) < acts:
         raise NoTask  # one of several wants came to nothing
-    wants = [number for number, turn in enumerate(plan.turns) if turn.form == "ask"]
-    met = {max(number for number in wants if number <= call.turn) for call in plan.calls}
-    if len(met) < len(wants) and not (plan.avoided and len(plan.turns) == 1):
+    wants = [number for number, turn in enumerate(task.turns) if turn.form == "ask"]
+    met = {max(number for number in wants if number <= call.turn) for call in task.calls}
+    if len(met) < len(wants) and not (task.avoided and len(task.turns) == 1):
         raise NoTask  # earlier results answer all that a turn asks for
-    if plan.scenario == "single" and len(plan.calls) > 1:
-        plan.scenario = "sequential"
-    say_values(plan)
-    plan.facts += told_facts(plan)
+    if task.scenario == "single" and len(task.calls) > 1:
+        task.scenario = "sequential"
+    say_values(task)
+    task.facts += told_facts(task)
 
 
-def say_values(plan: Plan) -> None:
+def say_values(task: Task) -> None:
     """Let each turn say what it has to, so that each argument is known when it is needed."""
-    turns, lookups = plan.turns, plan.lookups
+    turns, lookups = task.turns, task.lookups
     goals = {name for turn in turns for name in turn.operations if name in lookups.writes}
-    acts = [(call.name, call.arguments, call.turn, n) for n, call in enumerate(plan.calls)]
-    if plan.avoided:
-        acts.append((plan.avoided.name, plan.avoided.arguments, 0, len(plan.calls)))
+    acts = [(call.name, call.arguments, call.turn, n) for n, call in enumerate(task.calls)]
+    if task.avoided:
+        acts.append((task.avoided.name, task.avoided.arguments, 0, len(task.calls)))
     acts.sort(key=lambda act: act[0] not in goals)  # what is wanted says best what a row is for
 
     def say_row(path: Path, place: RowKey, turn: int) -> None:
         """Say how a row is called where it comes up, and anew in each later want for it."""
-        row = plan.rows[place]
+        row = task.rows[place]
         for number in {row.turn, turn if turns[turn].form == "ask" else row.turn}:
             if all(part.label != row.label for part in turns[number].said):
                 turns[number].said.append(SaidValue(path, None, row.label))
 
-    for fact in plan.facts:
+    for fact in task.facts:
         if fact.row:
             say_row((), fact.row, fact.turn)
     for name, args, turn, number in acts:
@@ -851,15 +779,15 @@ def say_values(plan: Plan) -> None:
             turn -= 1  # to the turn that wants something
         for path, kind, value in leaves({"type": "object", "fields": lookups.kinds(name)}, args):
             if kind["type"] == "ref":
-                if (place := (kind["entity"], value)) in plan.rows:
+                if (place := (kind["entity"], value)) in task.rows:
                     wants = name in turns[turn].operations
-                    say_row(path, place, turn if wants else plan.rows[place].turn)
+                    say_row(path, place, turn if wants else task.rows[place].turn)
                 continue
-            when = plan.withheld.get((name, path), turn)
+            when = task.withheld.get((name, path), turn)
             heard = [part for each in turns[: when + 1] for part in each.said]
             texts = [str(v) for part in heard for _, v in (*part.label, ("", part.value))]
             if name not in goals:  # who looks something up reads results too
-                results = (s for call in plan.calls[:number] for s in call.shown)
+                results = (s for call in task.calls[:number] for s in call.shown)
                 texts += (text for shown in results for text in shown.values)
             stands = any(
                 value in text if isinstance(value, str) else str(value) == text for text in texts
@@ -868,130 +796,20 @@ def say_values(plan: Plan) -> None:
                 turns[when].said.append(SaidValue(path, value))
 
 
-def told_facts(plan: Plan) -> Iterator[TaskFact]:
+def told_facts(task: Task) -> Iterator[TaskFact]:
     """What the results of changes say that nobody has said yet: sums, dates."""
-    known = {str(part.value) for turn in plan.turns for part in turn.said}
-    known |= {str(value) for row in plan.rows.values() for _, value in row.label}
-    known |= {plan.now, plan.now[:10]}
+    known = {str(part.value) for turn in task.turns for part in turn.said}
+    known |= {str(value) for row in task.rows.values() for _, value in row.label}
+    known |= {task.now, task.now[:10]}
     several = Counter(
-        (made.turn, made.name) for made in plan.calls if made.after is not made.before
+        (made.turn, made.name) for made in task.calls if made.after is not made.before
     )
-    for made in plan.calls:
-        shape = plan.machine.world["operations"][made.name]["shape"]
-        changed = made.after is not made.before
-        for path, kind, value in leaves(shape, made.response) if changed else ():
-            if kind["type"] in ("ref", "choice", "text", "boolean") or len(path) != 1:
-                continue
+    for made in task.calls:
+        if made.after is made.before:
+            continue
+        for path, kind, value in leaves(made.shape, made.response):
+            exact = kind["type"] not in ("ref", "choice", "text", "boolean") and len(path) == 1
             # Of several changes at once nobody tells each balance in between.
-            if kind["type"] not in MOMENTS and several[made.turn, made.name] > 1:
-                continue
-            if str(value) not in known:
+            exact &= kind["type"] in MOMENTS or several[made.turn, made.name] == 1
+            if exact and str(value) not in known:
                 yield TaskFact(made.name, None, str(path[-1]), value, made.turn)
-
-
-# --- a task as a dialogue ----------------------------------------------------------------------
-
-
-def play_of(task: Task) -> Play:
-    """A task as a row whose words are still what is to be said."""
-    row = Play("", task.now, task.start, task.calls[-1].after if task.calls else task.start)
-    for number, turn in enumerate(task.turns):
-        row.messages.append(("user", _wanted(turn)))
-        row.messages += [
-            ("call", MadeCall(call.name, call.arguments, call.response, call.error))
-            for call in task.calls
-            if call.turn == number
-        ]
-        facts = [f"{f.field} = {_text(f.value)}" for f in task.facts if f.turn == number]
-        more = [f"must tell {', '.join(facts)}"] if facts else []
-        following = task.turns[number + 1].form if number + 1 < len(task.turns) else ""
-        if following in ("agree", "decline"):
-            more.append("says what it will do and what comes of it, and asks for a yes")
-        elif following == "answer":
-            more.append("asks for what is missing")
-        elif not following and task.avoided:
-            why = task.avoided.why
-            more.append(
-                f"cannot do it: there is no tool {task.avoided.name}"
-                if why == "missing"
-                else f"does not call {task.avoided.name}: {why}"
-            )
-        row.messages.append(("assistant", "; ".join(more)))
-    row.facts = [Told(value=f.value, said=_text(f.value), field=f.field) for f in task.facts]
-    return row
-
-
-def replayed_need(need: Need, machine: Machine, words: Sequence[Turn]) -> Play:
-    """A solved task with what is said in each turn, its calls made again. A turn that calls what no
-    turn before it called, or nothing, is searched for in whatever keywords are given then."""
-    assert need.setting
-    given = need.setting.start
-    start = state_of(given["tables"], given["me"], given["next"])
-    row, known = Play("", moment_of(need), start, start), set[str]()
-    for number, turn in enumerate(words):
-        row.messages.append(("user", turn.user))
-        calls = [each for each in need.intent if each.turn == number]
-        names = [need.api(each.api).source.operation for each in calls]
-        if not set(names) <= known or not names:
-            row.messages.append(("search", ()))
-        known |= set(names)
-        for name, each in zip(names, calls, strict=True):
-            row.end, response, error = machine.apply(row.end, name, each.arguments, row.now)
-            row.messages.append(("call", MadeCall(name, each.arguments, response, error)))
-        row.messages.append(("assistant", turn.assistant))
-    return row
-
-
-def as_lines(row: Play) -> list[str]:
-    """A row as the one who words it sees it."""
-    lines, turn = list[str](), 0
-    for number, (role, part) in enumerate(row.messages):
-        if isinstance(part, MadeCall):
-            lines.append(f"→ {part.name}({json.dumps(part.arguments, ensure_ascii=False)})")
-            later = [p.arguments for _, p in row.messages[number:] if isinstance(p, MadeCall)]
-            told = f"{part.error}: {part.response}" if part.error else _result(part.response, later)
-            lines.append(f"← {told}")
-        elif isinstance(part, str):
-            turn += role == "user"
-            lines.append(f"{role.capitalize()} {turn}: {part}".rstrip())
-    return lines
-
-
-def _result(response: Json, later: Sequence[Json]) -> str:
-    """A result; of a long list the rows that later calls name, and as many others as there is room
-    for."""
-    if not isinstance(response, list) or len(canonical(response)) <= LONGEST:
-        return canonical(response)
-    named = {part for part in parts_of(later) if isinstance(part, str)}
-    rows, room = list[int](), LONGEST
-    for number in sorted(
-        range(len(response)), key=lambda number: named.isdisjoint(_texts(response[number]))
-    ):
-        room -= len(canonical(response[number]))
-        if room < 0 and rows:
-            break
-        rows.append(number)
-    shown = [response[number] for number in sorted(rows)]
-    return f"{canonical(shown)} and {len(response) - len(rows)} more"
-
-
-def _texts(row: Json) -> set[str]:
-    return {part for part in parts_of(row) if isinstance(part, str)}
-
-
-def _wanted(turn: UserTurn) -> str:
-    """What the user of a turn wants and says, in the world's own names."""
-    parts = [FORMS[turn.form], *turn.operations]
-    parts += [f"asks about {', '.join(turn.asks)}"] if turn.asks else []
-    values = []
-    for each in turn.said:
-        name = ".".join(map(str, each.path)) or "a row"
-        label = ", ".join(f"{field} {_text(value)}" for field, value in each.label)
-        values.append(
-            f"{name} is the one with {label}" if label else f"{name} = {_text(each.value)}"
-        )
-    return " ".join(parts) + (f": {'; '.join(values)}" if values else "")
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

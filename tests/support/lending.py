@@ -17,8 +17,7 @@ from toolloom.llm import Gateway
 from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
-from toolloom.pipeline.environments.environment import Search, WorldSession, moment_of
-from toolloom.pipeline.environments.play import Script
+from toolloom.pipeline.environments.environment import Script, Search, WorldSession, moment_of
 from toolloom.pipeline.worlds.library import Worlds, apis_of, world_of
 from toolloom.pipeline.worlds.sampler import draw_world_needs
 from toolloom.pipeline.worlds.scripts import moves

@@ -8,16 +8,13 @@ from typing import Any
 import pytest
 from support import toys
 
-from toolloom.pipeline.sampling.draw import (
-    FITS,
-    check_executed,
-    draw_needs,
-    executed_by,
-)
+from toolloom.pipeline.environments.executed import check_executed, find_place
+from toolloom.pipeline.sampling.draw import FITS, draw_needs
 from toolloom.pipeline.sampling.groups import Group
 from toolloom.schemas import (
     Ability,
     Api,
+    ApiSource,
     JsonObject,
     Level,
     Need,
@@ -302,15 +299,16 @@ def test_only_what_a_source_lists_is_executed(listed: Any, made: Any, runs: bool
     Path("tools").mkdir()
     Path("tools/weather.py").touch()
     recipe = toys.recipe(apis={"sources": [{"execute": ["current"], **listed}]})
-    found = executed_by(recipe, toys.api().model_copy(update={"source": Source(**made)}))
-    assert found == (recipe.apis.sources[0] if runs else None)
+    api = toys.api().model_copy(update={"source": Source(**made)})
+    found = find_place(api, recipe.apis.sources)
+    assert (found and found.source) == (recipe.apis.sources[0] if runs else None)
 
 
 def test_a_source_that_executes_nothing_is_told() -> None:
     """`execute` on a spec or a pool would leave all its APIs to the model without a word."""
     server: dict[str, Any] = {"mcp": "weather", "execute": ["current"]}
     api = toys.api().model_copy(update={"source": Source(kind="mcp", reference="weather")})
-    check_executed(toys.recipe(apis={"sources": [server, {"path": "weather.json"}]}), [api])
-    spec = {"path": "weather.json", "execute": ["current"]}
+    check_executed([ApiSource(**server), ApiSource(path="weather.json")], [api])
+    spec = ApiSource(path="weather.json", execute=("current",))
     with pytest.raises(ToolloomError, match=r"weather\.json: `execute` names current, of which"):
-        check_executed(toys.recipe(apis={"sources": [server, spec]}), [api])
+        check_executed([ApiSource(**server), spec], [api])

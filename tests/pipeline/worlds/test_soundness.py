@@ -75,7 +75,7 @@ def test_a_fault_in_an_operation_is_found(
     raw: Any, place: tuple[Any, ...], value: Any, finding: str
 ) -> None:
     """Promises say what an operation does and refuses; walks hold it to them."""
-    findings = examine(put(raw, place, value)).findings.kept
+    findings = examine(put(raw, place, value)).findings
     assert any(finding in found for found in findings)
 
 
@@ -101,7 +101,7 @@ def test_keys_and_changes_that_nothing_shows_are_found(raw: Any) -> None:
         raw["operations"][name]["returns"] = "true"
         raw["promises"][name].pop("shows")
     raw["promises"].pop("list_holds")
-    findings = " ".join(examine(lending.machine_of(raw)).findings.kept)
+    findings = " ".join(examine(lending.machine_of(raw)).findings)
     assert "nothing shows hold_id" in findings
     assert "nothing shows it" in findings
     assert "list_holds has no promises" in findings

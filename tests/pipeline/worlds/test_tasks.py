@@ -10,22 +10,23 @@ from pathlib import Path
 import pytest
 import yaml
 
+from toolloom.pipeline.checks.grounding import texts_in
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.worlds.library import load_world
-from toolloom.pipeline.worlds.lookups import leaves, lookups_of, texts_in
+from toolloom.pipeline.worlds.operations import Lookups, leaves
 from toolloom.pipeline.worlds.scripts import as_text
+from toolloom.pipeline.worlds.solved import play_of
 from toolloom.pipeline.worlds.tasks import (
     MOST_CALLS,
     MOST_TURNS,
     SCENARIOS,
     PlayedCall,
     Task,
-    TaskSize,
-    play_of,
     tasks,
 )
+from toolloom.schemas import WorldPlan
 
 ROOT = Path(__file__).parents[3]
 WORLDS = {"lending": ROOT / "tests" / "support" / "library.yaml"} | {
@@ -114,7 +115,7 @@ def test_what_a_call_takes_is_known(world: str) -> None:
 def test_what_decides_is_seen_first(world: str) -> None:
     """Before a refusal the reads that show on what its policy depends, where there are any."""
     machine, found = drawn(world)
-    lookups = lookups_of(machine)
+    lookups = Lookups(machine)
     for task in found:
         avoided = task.avoided
         if avoided and avoided.why not in ("missing", "declined"):
@@ -162,16 +163,20 @@ def test_equal_seeds_draw_equal_tasks() -> None:
 
 
 @every_world
-@pytest.mark.parametrize("size", [TaskSize((6, 8)), TaskSize(turns=(3, 4))], ids=["calls", "turns"])
-def test_long_tasks_can_be_had(world: str, size: TaskSize) -> None:
+@pytest.mark.parametrize(
+    "plan",
+    [WorldPlan(calls=(6, 8), turns=(1, 4)), WorldPlan(calls=(0, 8), turns=(3, 4))],
+    ids=["calls", "turns"],
+)
+def test_long_tasks_can_be_had(world: str, plan: WorldPlan) -> None:
     """Of as many calls or turns as are asked for, each want with calls of its own and unlike the
     others, and clear about which of several rows it is. They come seldom where a world's rules
     want much looked at, as an airline's."""
     machine = Machine(load_world(WORLDS[world]))
-    found = [task for task in tasks(machine, "long", 6, size=size) if task]
+    found = [task for task in tasks(machine, "long", 6, plan) if task]
     assert len(found) >= (1 if world == "flights" else 4)
     for task in found:
-        assert size.fits(len(task.calls), len(task.turns)) and not faults(task, task.calls)
+        assert plan.lets_in(len(task.calls), len(task.turns)) and not faults(task, task.calls)
         asks = [number for number, turn in enumerate(task.turns) if turn.form == "ask"]
         for first, after in pairwise([*asks, len(task.turns)]):
             assert any(first <= call.turn < after for call in task.calls), as_text(play_of(task))

@@ -31,8 +31,8 @@ from toolloom.pipeline.checks.world.interpreter import (
     as_term,
 )
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.arguments import ArgumentDrawer
 from toolloom.pipeline.worlds.library import load_world
+from toolloom.pipeline.worlds.operations import ArgumentDrawer
 from toolloom.pipeline.worlds.soundness import mutants
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 

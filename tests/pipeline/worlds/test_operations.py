@@ -9,8 +9,8 @@ import pytest
 
 from toolloom.pipeline.checks.world.interpreter import Machine, Row
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.arguments import ArgumentDrawer
 from toolloom.pipeline.worlds.library import load_world
+from toolloom.pipeline.worlds.operations import ArgumentDrawer
 from toolloom.pipeline.worlds.states import draw_state
 
 WORLDS = Path(__file__).parents[3] / "recipes" / "worlds"
