@@ -12,7 +12,7 @@ import random
 from collections.abc import Collection
 from datetime import date
 
-from toolloom.pipeline.checks.grounding import leaves
+from toolloom.pipeline.checks.schema import leaves
 from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import (
     PATTERNS,

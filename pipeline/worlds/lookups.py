@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from toolloom.pipeline.checks import grounding
+from toolloom.pipeline.checks import schema
 from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree
 from toolloom.pipeline.checks.world.interpreter import (
     Frame,
@@ -196,7 +196,7 @@ def keys_shown(kind: Kind, value: Json, above: tuple[str, ...] = ()) -> Iterator
 
 def texts_in(value: Json) -> Iterator[str]:
     """Every text of a value, those in lists and objects too."""
-    return (leaf for leaf in grounding.leaves(value) if isinstance(leaf, str))
+    return (leaf for leaf in schema.leaves(value) if isinstance(leaf, str))
 
 
 def _entities(kind: Kind) -> Iterator[str]:

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolloom.pipeline.checks.world.interpreter import Json, Machine, State
-from toolloom.pipeline.checks.world.outcome import difference
+from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, difference
 from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.groups import Group

@@ -27,11 +27,12 @@ from toolloom.pipeline.checks.world.interpreter import (
     Machine,
     Row,
     State,
+    difference,
     names_one,
     nodes,
     state_of,
 )
-from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
+from toolloom.pipeline.checks.world.outcome import Acted, broken_policies
 from toolloom.pipeline.environments.environment import moment_of
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.arguments import ArgumentDrawer, RowKey

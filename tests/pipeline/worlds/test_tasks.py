@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from toolloom.pipeline.checks.world.interpreter import Machine
-from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
+from toolloom.pipeline.checks.world.interpreter import Machine, difference
+from toolloom.pipeline.checks.world.outcome import Acted, broken_policies
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.lookups import leaves, lookups_of, texts_in
