@@ -14,89 +14,40 @@ from __future__ import annotations
 
 from functools import partial
 
-from toolloom.pipeline.checks.calls import (
-    asked_first,
-    dependent_calls,
-    fitting_arguments,
-    fitting_observations,
-    grounded_arguments,
-    intended_calls,
-    known_names,
-    mentioned_values,
-    opening_request,
-    plain_keywords,
-    planned_faults,
-    searched_first,
-)
-from toolloom.pipeline.checks.contradictions import kept_values
-from toolloom.pipeline.checks.form import (
-    answered_calls,
-    bearable_lengths,
-    helpful_replies,
-    leaked_calls,
-    message_order,
-    natural_requests,
-    plain_values,
-    readable_calls,
-    spoken_calls,
-    turn_order,
-)
-from toolloom.pipeline.checks.replies import (
-    admitted_limits,
-    consistent_replies,
-    founded_replies,
-    told_results,
-)
+from toolloom.pipeline.checks import calls, form, replies
 from toolloom.pipeline.checks.transcript import Check
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.outcome import outcome
 from toolloom.schemas import Dialogue, Finding
 
-__all__ = [
-    "CHECKS",
-    "Check",
-    "answered_calls",
-    "fitting_arguments",
-    "fitting_observations",
-    "grounded_arguments",
-    "inspect",
-    "kept_values",
-    "known_names",
-    "leaked_calls",
-    "plain_values",
-    "readable_calls",
-    "searched_first",
-    "turn_order",
-]
-
 _ANYWHERE: tuple[Check[Dialogue], ...] = (
-    known_names,
-    searched_first,
-    plain_keywords,
-    fitting_arguments,
-    fitting_observations,
-    natural_requests,
-    helpful_replies,
+    calls.known_names,
+    calls.searched_first,
+    calls.plain_keywords,
+    calls.fitting_arguments,
+    calls.fitting_observations,
+    form.natural_requests,
+    form.helpful_replies,
 )
 
 # Cheap first. A group is run only if the ones before it found nothing: what has no readable form
 # cannot be judged by its content.
 CHECKS: tuple[tuple[Check[Dialogue], ...], ...] = (
-    (plain_values, bearable_lengths),
-    (message_order, answered_calls, readable_calls, spoken_calls),
+    (form.plain_values, form.bearable_lengths),
+    (form.message_order, form.answered_calls, form.readable_calls, form.spoken_calls),
     (
         *_ANYWHERE,
-        opening_request,
-        mentioned_values,
-        grounded_arguments,
-        asked_first,
-        intended_calls,
-        dependent_calls,
-        planned_faults,
-        founded_replies,
-        told_results,
-        consistent_replies,
-        admitted_limits,
+        calls.opening_request,
+        calls.mentioned_values,
+        calls.grounded_arguments,
+        calls.asked_first,
+        calls.intended_calls,
+        calls.dependent_calls,
+        calls.planned_faults,
+        replies.founded_replies,
+        replies.told_results,
+        replies.consistent_replies,
+        replies.admitted_limits,
     ),
 )
 
@@ -105,7 +56,7 @@ CHECKS: tuple[tuple[Check[Dialogue], ...], ...] = (
 # to be told: both are certain, where the rest of the last group compares words with what was drawn.
 IN_WORLDS: tuple[tuple[Check[Dialogue], ...], ...] = (
     *CHECKS[:2],
-    (*_ANYWHERE, founded_replies),
+    (*_ANYWHERE, replies.founded_replies),
 )
 
 

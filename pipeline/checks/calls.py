@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from toolloom.pipeline.checks.grounding import fixed, founded, leaves, named, same, says
-from toolloom.pipeline.checks.schema import UncheckableSchema, violations
+from toolloom.pipeline.checks.grounding import fixed, founded, named, same, says
+from toolloom.pipeline.checks.schema import UncheckableSchema, leaves, violations
 from toolloom.pipeline.checks.text.words import forms, plain
 from toolloom.pipeline.checks.transcript import (
     CallMade,

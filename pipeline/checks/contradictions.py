@@ -9,20 +9,39 @@ schema nor arithmetic gives it; and the user said one of the same kind that no c
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
-import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import combinations, pairwise
 from typing import Any
 
-from toolloom.pipeline.checks.grounding import ADDRESS, CODE, close, fixed, leaves, said
-from toolloom.pipeline.checks.schema import as_dict, is_number, parts_of
-from toolloom.pipeline.checks.text.dates import dated, dates, numbers_outside, only_date
-from toolloom.pipeline.checks.text.numbers import Quantity, quantities
-from toolloom.pipeline.checks.text.times import only_time, spans_of_time, timed, times
-from toolloom.pipeline.checks.text.words import STOP, exact, fold, plain, spaced, stem, stems, words
+from toolloom.pipeline.checks.grounding import ADDRESS, CODE, STAMP, close, fixed, said
+from toolloom.pipeline.checks.schema import as_dict, is_number, leaves, parts_of
+from toolloom.pipeline.checks.text.quantities import (
+    Quantity,
+    dated,
+    dates,
+    numbers_outside,
+    only_date,
+    only_time,
+    quantities,
+    spans_of_time,
+    timed,
+    times,
+)
+from toolloom.pipeline.checks.text.words import (
+    STOP,
+    exact,
+    fold,
+    plain,
+    spaced,
+    stem,
+    stems,
+    table,
+    words,
+)
 from toolloom.pipeline.checks.transcript import (
     CallMade,
     Fault,
@@ -120,7 +139,6 @@ class Used:
         return [c for c in found if not exact(c, self.text) and fold(c) not in fold(self.text)]
 
 
-_STAMP = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?(?:Z|[+-][\d:]+)?")
 _NAME = re.compile(r"(?:Dr\. |Mrs?\. |Ms\. )?[A-Z][a-z]+ [A-Z][a-z]+")
 _DEFAULT = re.compile(
     r"\bdefaults?(?: value)?(?:\s(?:is|to|as|of|will be)|\s?[:=])*\s?['\"`]?(-?[\w.+/%-]+)", re.I
@@ -175,7 +193,7 @@ def _replaces(
         return _number(leaf, name, call, schema, heard, used)
     if not isinstance(leaf, str) or not leaf.strip() or exact(leaf, heard.text):
         return None
-    if stamp := _STAMP.fullmatch(leaf.strip()):
+    if stamp := STAMP.fullmatch(leaf.strip()):
         return _date(stamp[1], heard, used) or _time(stamp[2], heard, used)
     if only_date(leaf, NO_DATE.date()):
         return _date(leaf, heard, used)
@@ -357,59 +375,21 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _POWER = re.compile(r"(\d+(?:\.\d+)?)\s?[x×*]\s?10\s?(?:\^|\*\*)?\s?\(?([-−]?\d+)\)?")
 _LONGEST = 40
 
+
+def _numbers_of(title: str) -> dict[str, list[float]]:
+    """The numbers of a table of words, by word."""
+    rows = table(title)
+    return {
+        word: [*map(float, numbers.split())] for words, numbers in rows for word in words.split()
+    }
+
+
 # Words that stand for a number where none stands before them: «monthly» is twelve times a year.
-_IMPLIED = {
-    "daily": (1, 365), "weekly": (7, 52), "monthly": (12, 30), "quarterly": (4, 3),
-    "hourly": (24,), "annually": (1,), "annual": (1,), "yearly": (1,), "day": (1,), "week": (7,),
-    "month": (30, 31, 1), "year": (365, 12, 1), "fortnight": (14,), "weekend": (2, 3),
-    "decade": (10,), "century": (100,), "half": (0.5, 30), "quarter": (0.25, 15, 3),
-    "double": (2,), "doubling": (2,), "doubles": (2,), "twice": (2,), "square": (2,),
-    "squared": (2,), "cube": (3,), "cubed": (3,), "triple": (3,), "dozen": (12,), "couple": (2,),
-    "pair": (2,), "both": (2,), "zero": (0,), "no": (0,), "not": (0,), "without": (0,),
-    "rest": (0,), "dropped": (0,), "noon": (12,), "midnight": (0,), "a": (1,), "an": (1,),
-    "single": (1,), "me": (1,), "i": (1,), "we": (2,), "pi": (3.14159265,),
-}  # fmt: skip
-_MONTHS = """january february march april may june july august september october november
-december""".split()  # noqa: SIM905 - a table of words
+_IMPLIED = _numbers_of("implied numbers")
+_MONTHS = [month.lower() for month in calendar.month_name]
 
 # What one of a unit is in others. A said number with such a unit may stand in another one.
-_RATIOS: dict[str, tuple[float, ...]] = {}
-for _names, _ratios in {
-    "year years yr yrs": (12, 52, 365, 365.25, 8760),
-    "month months": (30, 31, 1 / 12, 4),
-    "week weeks": (7, 168),
-    "day days": (24, 1440, 86400, 1 / 7, 1 / 365),
-    "hour hours hr hrs h": (60, 3600, 1 / 24),
-    "minute minutes min mins": (60, 1 / 60, 60_000),
-    "second seconds sec secs s": (1000, 1 / 60),
-    "inch inches in": (2.54, 1 / 12, 0.0254),
-    "foot feet ft": (12, 0.3048, 30.48),
-    "yard yards": (3, 0.9144),
-    "mile miles mi mph": (1.609344, 1609.344, 5280, 0.44704),
-    "km kms kilometer kilometers kilometre kilometres": (1000, 0.621371),
-    "m meter meters metre metres": (100, 1000, 0.001, 3.28084),
-    "cm centimeter centimeters centimetre centimetres": (0.01, 10, 1 / 2.54, 1e-4, 1e-6),
-    "mm millimeter millimeters": (0.1, 0.001),
-    "cubic cc": (1e-3, 1e-6, 1e-9, 1000, 35.3147, 0.0283168),
-    "square sq": (1e-4, 1e-6, 1e6, 10.7639, 0.092903),
-    "kg kgs kilogram kilograms kilo kilos": (1000, 2.20462),
-    "g gram grams": (0.001,),
-    "mg milligram milligrams": (0.001,),
-    "lb lbs pound pounds": (0.45359237, 16),
-    "oz ounce ounces": (28.349523, 1 / 16),
-    "l liter liters litre litres": (1000, 0.264172),
-    "ml milliliter milliliters": (0.001,),
-    "gallon gallons": (3.785412,),
-    "cup cups": (16, 236.588, 240),
-    "degree degrees °": (0.0174532925,),
-    "percent %": (0.01,),
-    "cents cent": (0.01,),
-    "dozen dozens": (12,),
-    "pi π": (math.pi,),
-    "hz khz mhz ghz": (1e3, 1e6, 1e9, 1e-3, 1e-6, 1e-9),
-    "kb mb gb tb": (1000, 1024, 1e6, 1024**2, 1e9, 1024**3),
-}.items():
-    _RATIOS.update(dict.fromkeys(_names.split(), _ratios))
+_RATIOS = _numbers_of("conversions")
 _PREFIXED = re.compile(r"(?P<prefix>[kmgtnpµμu])(?:[hfvwjan]|ohm|pa|ev|hz|mol|bar|cal|watt)s?")
 _PREFIXES = {"k": 1e3, "m": 1e-3, "g": 1e9, "t": 1e12, "n": 1e-9, "p": 1e-12}
 _PREFIXES |= dict.fromkeys("µμu", 1e-6)
@@ -460,7 +440,7 @@ def implied(text: str) -> Iterator[float]:
         if not counted:
             yield from _IMPLIED.get(word, ())
         if word in _MONTHS:
-            yield _MONTHS.index(word) + 1
+            yield _MONTHS.index(word)
         before = word
     for bound in _BOUND.finditer(text.lower()):
         for quantity in quantities(text[bound.end() : bound.end() + 20])[:1]:

@@ -12,10 +12,20 @@ from urllib.parse import unquote_plus
 
 from rapidfuzz import fuzz
 
-from toolloom.pipeline.checks.schema import as_dict, is_number, oddity, parts_of
-from toolloom.pipeline.checks.text.dates import dates, day_of, numbers_outside, only_date
-from toolloom.pipeline.checks.text.numbers import quantities, sums
-from toolloom.pipeline.checks.text.times import moments, only_time, seconds_in, spans_of_time, times
+from toolloom.pipeline.checks.schema import as_dict, is_number, leaves, oddity, parts_of
+from toolloom.pipeline.checks.text.quantities import (
+    dates,
+    day_of,
+    moments,
+    numbers_outside,
+    only_date,
+    only_time,
+    quantities,
+    seconds_in,
+    spans_of_time,
+    sums,
+    times,
+)
 from toolloom.pipeline.checks.text.words import (
     STOP,
     Word,
@@ -25,6 +35,7 @@ from toolloom.pipeline.checks.text.words import (
     fold,
     forms,
     letters,
+    listed,
     literal,
     plain,
     sentences,
@@ -36,7 +47,7 @@ from toolloom.pipeline.checks.text.words import (
 )
 from toolloom.schemas import JsonObject
 
-_STAMP = re.compile(
+STAMP = re.compile(
     r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?"
 )
 _SPOKEN = re.compile(r"(.+?),?(?: at)? (\d[\d:.]*(?: ?[ap]\.?m\.?)?|noon|midnight)", re.IGNORECASE)
@@ -44,19 +55,8 @@ _LONGEST = 32  # characters of a day with its time
 _ENCODED = re.compile(r"[^\W\d_]+(?:(?:\+|%20)[^\W\d_]+)+")  # palo+alto, as in addresses
 _LENGTH = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
 _CALENDAR = frozenset(["year", "month", "day", "date", "hour", "minute", "number", "id", "code"])
-_NO = frozenset(
-    """
-    no not without don't doesn't didn't isn't aren't never except skip exclude excluding
-    avoid off disable disabled nor neither hate cannot can't won't n't decline remove
-    """.split()  # noqa: SIM905 - a table of words
-)
-_GENERIC = stems(
-    """
-    is has have include including included enable enabled only flag allow allowed with
-    whether true false boolean return show use should if set want get optional default
-    default need needs required require
-    """
-)
+_NO = listed("denials")
+_GENERIC = frozenset(map(stem, listed("words of flags")))
 _STOPPED = frozenset(map(stem, STOP)) | _GENERIC
 
 
@@ -157,7 +157,7 @@ def _told(text: str, value: str, now: dt.datetime) -> bool | None:
     if exact(value, text) or (_ENCODED.fullmatch(value) and exact(unquote_plus(value), text)):
         return True
     today = now.date()
-    stamp, days, hours = _STAMP.fullmatch(value.strip()), only_date(value, today), only_time(value)
+    stamp, days, hours = STAMP.fullmatch(value.strip()), only_date(value, today), only_time(value)
     if stamp:
         return _stamp_said(text, stamp, now)
     if days:
@@ -244,24 +244,6 @@ def same(a: Any, b: Any) -> bool:
     return same(b, a) if isinstance(a, int | float) and isinstance(b, str) else a is b
 
 
-def leaves(value: Any) -> Iterator[Any]:
-    """Every string, number, boolean and null in a JSON value, in order."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            stack.extend(reversed(list(item.values())))
-        elif isinstance(item, list | tuple):
-            stack.extend(reversed(item))
-        else:
-            yield item
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """Every text of a JSON value."""
-    return (leaf for leaf in leaves(value) if isinstance(leaf, str))
-
-
 def founded(
     value: Any,
     texts: Sequence[str],
@@ -291,7 +273,7 @@ def founded(
 
 def _composed(value: str, text: str, observed: Sequence[Any], now: dt.datetime) -> bool:
     """A day with a time that a result has together, or of which it has one and a text the other."""
-    found = _STAMP.fullmatch(value.strip()) or _SPOKEN.fullmatch(value.strip())
+    found = STAMP.fullmatch(value.strip()) or _SPOKEN.fullmatch(value.strip())
     if not found:
         return False
     today = now.date()
@@ -300,7 +282,7 @@ def _composed(value: str, text: str, observed: Sequence[Any], now: dt.datetime) 
     for part in parts_of(list(observed)):
         values = part.values() if isinstance(part, dict) else [part]
         shown = [v for v in values if isinstance(v, str) and len(v) <= _LONGEST]
-        stamps = [m for v in shown if (m := _STAMP.fullmatch(v))]
+        stamps = [m for v in shown if (m := STAMP.fullmatch(v))]
         if any(only_date(m[1], today) & days and only_time(m[2]) & hours for m in stamps):
             return True
         shown_day = any(only_date(v, today) & days for v in (*shown, *(m[1] for m in stamps)))

@@ -19,10 +19,18 @@ from textwrap import shorten
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.form import odd_request
-from toolloom.pipeline.checks.grounding import leaves
-from toolloom.pipeline.checks.text.dates import dates
-from toolloom.pipeline.checks.text.numbers import quantities
-from toolloom.pipeline.checks.text.words import STOP, exact, letters, runs, spaced, stem, words
+from toolloom.pipeline.checks.schema import leaves
+from toolloom.pipeline.checks.text.quantities import dates, quantities
+from toolloom.pipeline.checks.text.words import (
+    STOP,
+    exact,
+    letters,
+    listed,
+    runs,
+    spaced,
+    stem,
+    words,
+)
 from toolloom.schemas import Finding, Granularity, Metric, Rating, Reason, Seed
 
 NAMING = (Granularity.CATEGORY, Granularity.TOOL, Granularity.API)  # coarse to fine
@@ -39,13 +47,7 @@ Texts: TypeAlias = Mapping[Granularity, str]
 # Tags. They are written for programs (`hotel_details_v2`, `/v4/sports`, `getHotels`), and such
 # names make requests that no user would write (section B.3.1).
 
-_ACRONYMS = frozenset(
-    """
-    ai api atp bmi cpi crm csv dns ean eta eu faq fifa gdp gps html http https iata iban id
-    iex imdb ip isbn json mlb nba ncaa nfl nft nhl ocr pdf pga qr rss seo sha sms sql ssl swot
-    tv ufc uk un upc uri url usa usd utc vat vin vpn xml
-    """.split()  # noqa: SIM905 - a table of words
-)
+_ACRONYMS = listed("acronyms")
 _SMALL = frozenset("a an and at by for from in of on or per the to with".split())  # noqa: SIM905
 _METHOD = re.compile(r"(?:get|post|put|patch|delete|head|options)\s+(?=/)", re.IGNORECASE)
 _SLOT = re.compile(r"(?:\{([^{}]{1,60})\}|(?<=/):(\w{1,60})|<(\w{1,60})>)(/*\Z)?")
@@ -115,13 +117,7 @@ def values_of(calls: Iterable[Any]) -> tuple[str, ...]:
 _BREAK = re.compile(r"[.!?;:…][\"'”’)\]]*\s|\n")
 _NUMBER = re.compile(r"[-+]?[$€£]?\d+(?:[.,]\d+)*%?")
 _DATE = re.compile(r"[12]\d{3}-[01]\d(?:-\d\d)?(?:[T ].*)?")
-_GENERIC = frozenset(
-    """
-    api check creat data delet fetch find get info inform list look other post put read retriev
-    search servic show tool updat
-    """.split()  # noqa: SIM905 - a table of stems
-)
-"""Stems that tell no name from plain words."""
+_GENERIC = listed("stems of requests")  # that tell no name from plain words
 
 
 def places(text: str, name: str) -> Iterator[tuple[int, int]]:
@@ -222,13 +218,7 @@ Told: TypeAlias = tuple[str, Reason, str]  # the check, and what it found
 _MARKED = re.compile(  # quoted, or a name as programs write them
     r"\"([^\"\n]{1,200})\"|[“«]([^”»\n]{1,200})[”»]|(?<!\w)'([^'\n]{1,200})'(?!\w)|(\w+_\w+)"
 )
-# Words that name nothing, capital or not.
-_COMMON = frozenset(
-    """
-    i i'm i'd i've i'll api apis tool tools category categories ai id ids ok okay tv url urls faq
-    asap fyi pdf app apps hi hello thanks thank mr mrs ms dr vs dj diy
-    """.split()  # noqa: SIM905 - a table of words
-)
+_COMMON = listed("no names in requests")  # capital or not
 # Stems that ask for nothing by themselves: «Could you tell me what Shopping is?»
 _EMPTY = _COMMON | frozenset("explain help know mean tell thing tool use want".split())  # noqa: SIM905
 

@@ -21,27 +21,38 @@ from toolloom.pipeline.checks.grounding import (
     QUOTED,
     close,
     is_code,
-    leaves,
     said,
     same,
     says,
 )
-from toolloom.pipeline.checks.schema import is_number, parts_of
-from toolloom.pipeline.checks.text.dates import MONTHS, WEEKDAYS, dated, dates
-from toolloom.pipeline.checks.text.numbers import Quantity, quantities, sums
-from toolloom.pipeline.checks.text.times import seconds_in, spans_of_time, timed, times
+from toolloom.pipeline.checks.schema import is_number, leaves, parts_of
+from toolloom.pipeline.checks.text.quantities import (
+    MONTHS,
+    WEEKDAYS,
+    Quantity,
+    dated,
+    dates,
+    quantities,
+    seconds_in,
+    spans_of_time,
+    sums,
+    timed,
+    times,
+)
 from toolloom.pipeline.checks.text.words import (
     STOP,
     clauses,
     content,
     exact,
     forms,
+    listed,
     literal,
     plain,
     sentences,
     spaced,
     stem,
     stems,
+    table,
     words,
 )
 from toolloom.pipeline.checks.transcript import (
@@ -215,22 +226,8 @@ _HEDGE = re.compile(
     r"(?:about|around|approximately|roughly|nearly|almost|over|under|some|~)\s*[$€£]?$",
     re.IGNORECASE,
 )
-_COMMON = frozenset(
-    """
-    ok okay am pm api id url i'm i've i'll i'd i celsius fahrenheit utc gmt faq mr mrs
-    ms dr god internet monday english
-    """.split()  # noqa: SIM905 - a table of words
-)
-
-
-_METRIC = frozenset(
-    """
-    m meter meters metre metres km kilometers kilometres cm g gram grams kg kilograms mg
-    ml l liters litres mb gb tb
-    """.split()  # noqa: SIM905 - a table of words
-)
-
-
+_COMMON = listed("no names in replies")
+_METRIC = listed("metric units")
 _RANGE = re.compile(r"\d{1,2} to \d{1,2}")
 _NUMBERED = re.compile(r"(?:the )?\d+\w\w")  # a day said by its number, of the month that is meant
 
@@ -520,32 +517,8 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
 
 # Words that affirm or deny what was observed
 
-_PAIRS = """
-success successful successfully succeeded ok okay|failed failure unsuccessful fail failing error
-available stock|unavailable
-open|closed shut
-confirmed|cancelled canceled unconfirmed
-approved accepted|declined denied rejected disapproved
-active enabled|inactive disabled expired
-valid|invalid
-paid|unpaid
-completed complete finished done|incomplete pending unfinished
-online|offline
-eligible|ineligible
-safe|unsafe dangerous
-locked|unlocked
-correct|incorrect
-verified|unverified
-booked reserved scheduled|unbooked
-"""
-POLES = tuple(
-    (stems(yes), stems(no)) for yes, no in (row.split("|") for row in _PAIRS.strip().splitlines())
-)
-_DENIAL = frozenset(
-    """
-    no not never without neither nor cannot out isn't aren't wasn't weren't
-    """.split()  # noqa: SIM905 - a table of words
-)
+POLES = tuple((stems(yes), stems(no)) for yes, no in table("opposites"))
+_DENIAL = listed("negations")
 _NO_STOCK = re.compile(r"\b(?:out of stock|sold out|fully booked)\b", re.IGNORECASE)
 _HYPOTHESIS = frozenset(["if", "unless", "whether", "once", "should"])
 _GENERIC = frozenset(["is", "has", "was", "are", "status", "state", "flag", "result"])

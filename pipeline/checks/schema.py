@@ -194,15 +194,25 @@ def _at(schema: JsonObject, pointer: str) -> Any:
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """A JSON value and all that it holds, at any depth; never recurses."""
+    """A JSON value and all that it holds, at any depth, in order; never recurses."""
     stack = [value]
     while stack:
         part = stack.pop()
         yield part
         if isinstance(part, dict):
-            stack.extend(part.values())
-        elif isinstance(part, list):
-            stack.extend(part)
+            stack.extend(reversed(part.values()))
+        elif isinstance(part, list | tuple):
+            stack.extend(reversed(part))
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Every string, number, boolean and null in a JSON value, in order."""
+    return (part for part in parts_of(value) if not isinstance(part, dict | list | tuple))
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text of a JSON value."""
+    return (leaf for leaf in leaves(value) if isinstance(leaf, str))
 
 
 def fits(schema: Any, value: Any) -> bool:

@@ -23,8 +23,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from toolloom.pipeline import checks
+from toolloom.pipeline.checks import calls, contradictions, form, inspect
 from toolloom.pipeline.checks.findings import Findings
+from toolloom.pipeline.checks.transcript import Check
 from toolloom.pipeline.formats import api_bank
 from toolloom.pipeline.formats.chat import messages_row
 from toolloom.pipeline.formats.conversation import Reading, readings
@@ -42,16 +43,16 @@ _LOOKED_AT = 20  # rows, of which one tells the form
 _PATIENCE = 200  # rows without one dialogue, after which the file is taken to hold none
 
 # Groups as in `checks.CHECKS`: check → the flag of a Reading that it needs, if any.
-TABLE: tuple[dict[checks.Check[Dialogue], str], ...] = (
-    {checks.plain_values: ""},
-    {checks.turn_order: "", checks.answered_calls: "has_results", checks.readable_calls: ""},
+TABLE: tuple[dict[Check[Dialogue], str], ...] = (
+    {form.plain_values: ""},
+    {form.turn_order: "", form.answered_calls: "has_results", form.readable_calls: ""},
     {
-        checks.leaked_calls: "has_reply",
-        checks.known_names: "",
-        checks.searched_first: "has_results",
-        checks.fitting_arguments: "",
-        checks.fitting_observations: "has_results",
-        checks.kept_values: "",
+        form.leaked_calls: "has_reply",
+        calls.known_names: "",
+        calls.searched_first: "has_results",
+        calls.fitting_arguments: "",
+        calls.fitting_observations: "has_results",
+        contradictions.kept_values: "",
     },
 )
 
@@ -82,7 +83,7 @@ def _either(value: JsonObject, row: ForeignRow) -> Reading:
     return conversation_row(value, row) if is_conversation(value) else messages_row(value, row)
 
 
-def expected(reading: Reading) -> tuple[tuple[checks.Check[Dialogue], ...], ...]:
+def expected(reading: Reading) -> tuple[tuple[Check[Dialogue], ...], ...]:
     """The checks a row is held to, in the groups in which they run."""
     return tuple(
         tuple(check for check, flag in group.items() if not flag or getattr(reading, flag))
@@ -92,7 +93,7 @@ def expected(reading: Reading) -> tuple[tuple[checks.Check[Dialogue], ...], ...]
 
 def judged(reading: Reading) -> Audited:
     """The findings on a row: its reader's own, then those of the checks that apply to it."""
-    found = checks.inspect(reading.dialogue, expected(reading)) if reading.dialogue else ()
+    found = inspect(reading.dialogue, expected(reading)) if reading.dialogue else ()
     return Audited(reading, (*reading.faults, *found))
 
 

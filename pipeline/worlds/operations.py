@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from toolloom.pipeline.checks.grounding import texts_in
+from toolloom.pipeline.checks.schema import texts_in
 from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree, keys_of
 from toolloom.pipeline.checks.world.interpreter import (
     PATTERNS,

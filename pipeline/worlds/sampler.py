@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from toolloom.pipeline.checks.world.interpreter import Json, Machine, State
-from toolloom.pipeline.checks.world.outcome import difference
+from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, difference
 from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.sampling.draw import shares
 from toolloom.pipeline.sampling.groups import Group

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Any, TypeAlias
 
-from toolloom.pipeline.checks.grounding import texts_in
+from toolloom.pipeline.checks.schema import texts_in
 from toolloom.pipeline.checks.world import grammar
 from toolloom.pipeline.checks.world.grammar import Kind, Mistake, NameScope, Tree
 from toolloom.pipeline.checks.world.interpreter import (

@@ -20,8 +20,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
-from toolloom.pipeline.checks.world.interpreter import PATTERNS, Json, Machine, Row, State
-from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
+from toolloom.pipeline.checks.world.interpreter import (
+    PATTERNS,
+    Json,
+    Machine,
+    Row,
+    State,
+    difference,
+)
+from toolloom.pipeline.checks.world.outcome import Acted, broken_policies
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.operations import (
     DRAWS,

@@ -13,18 +13,24 @@ from importlib.resources import files
 from itertools import chain, groupby
 from typing import NamedTuple
 
-STOP = frozenset(
-    """
-    a about above after again all also am an and any are as at be been before being
-    below between both but by can could did do does doing down during each few for from
-    further get had has have having he her here hers him his how i i'd i'll i'm i've if
-    in into is it it's its just let let's like me more most my near need no nor not now
-    of off on once only or other our out over own per please same she should so some
-    such than that that's the their them then there these they this those through to too
-    under until up us very via want was we were what when where which while who whom
-    whose why will with would you you're your
-    """.split()  # noqa: SIM905 - a table of words
-)
+_TABLES = {
+    lines[0].strip("# "): lines[1:]
+    for table in (files(__package__) / "tables.txt").read_text("utf-8").split("\n\n")[1:]
+    if (lines := table.splitlines())
+}
+
+
+def table(title: str) -> list[list[str]]:
+    """The lines of one of the tables in `tables.txt`, each in its columns."""
+    return [line.split("|") for line in _TABLES[title]]
+
+
+def listed(title: str) -> frozenset[str]:
+    """The words of one of the lists in `tables.txt`."""
+    return frozenset(" ".join(_TABLES[title]).split())
+
+
+STOP = listed("stop words")
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)*[+#]{0,2}")
 _SENTENCE_END = re.compile(
@@ -171,13 +177,12 @@ def name_words(name: str) -> list[str]:
     return [w for w in re.split(r"[^a-z0-9]+", _HUMP.sub("_", name[:200]).lower()) if w]
 
 
-_TABLES = {
-    lines[0].strip("# "): [frozenset(map(fold, line.split("|"))) for line in lines[1:]]
-    for table in (files(__package__) / "aliases.txt").read_text("utf-8").split("\n\n")[1:]
-    if (lines := table.splitlines())
+_GROUPS = {
+    title: [frozenset(map(fold, forms)) for forms in table(title)]
+    for title in ("currencies", "countries", "languages", "units", "cities")
 }
 _BY_FORM: dict[str, list[frozenset[str]]] = {}
-for _group in chain.from_iterable(_TABLES.values()):
+for _group in chain.from_iterable(_GROUPS.values()):
     for _form in _group:
         _BY_FORM.setdefault(_form, []).append(_group)
 
@@ -194,7 +199,7 @@ def forms(value: str) -> frozenset[str]:
 @lru_cache(maxsize=8192)
 def unit_forms(value: str) -> frozenset[str]:
     """Every way to write a unit, short ones included; empty if the value is no unit."""
-    return frozenset().union(*(g for g in _TABLES["units"] if value in g)) - STOP
+    return frozenset().union(*(g for g in _GROUPS["units"] if value in g)) - STOP
 
 
 def alias_said(value: str, text: str) -> bool:

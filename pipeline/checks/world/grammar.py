@@ -291,7 +291,9 @@ class _TermReader:
             raise Mistake(f"A condition is missing: {self.text!r} is {said(kind)}.")
         parts = tree[1:] if tree[0] == "and" else [tree]
         if scope.skips:
-            parts = [_skipping(part, scope) for part in parts]
+            absent = [absent_in(part, scope) for part in parts]
+            pairs = zip(absent, parts, strict=True)
+            parts = [["skip", names, part] if names else part for names, part in pairs]
         return parts[0] if len(parts) == 1 else ["and", *parts]
 
     def disjunction(
@@ -408,7 +410,9 @@ class _TermReader:
             number = float(token.text) if "." in token.text else int(token.text)
             return ["value", number], INTEGER if isinstance(number, int) else NUMBER
         if token.form == "text":
-            return _constant(unquoted(token.text))
+            text = unquoted(token.text)
+            moment = next((form for form, p in PATTERNS.items() if p.fullmatch(text)), None)
+            return ["value", text], {"type": moment} if moment else {**TEXT, "constant": text}
         if token.form == "template":
             return template(unquoted(token.text), scope, self.fresh), TEXT
         if token.text == "-" and token.form == "sign":
@@ -743,13 +747,6 @@ def unquoted(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text[1:-1])
 
 
-def _constant(text: str) -> tuple[Tree, Kind]:
-    for form, pattern in PATTERNS.items():
-        if pattern.fullmatch(text):
-            return ["value", text], {"type": form}
-    return ["value", text], {**TEXT, "constant": text}
-
-
 def check_choice(tree: Tree, against: Kind) -> None:
     """A constant that is compared with a choice must be one of it."""
     if tree[0] != "value" or against["type"] != "choice":
@@ -796,11 +793,6 @@ def _step_into(kind: Kind, name: str, scope: NameScope) -> tuple[str, str, Kind]
     if kind["type"] == "object" and "of" in kind:  # its fields are those that rows give
         return "field", name, kind["of"]
     return None
-
-
-def _skipping(part: Tree, scope: NameScope) -> Tree:
-    names = absent_in(part, scope)
-    return ["skip", names, part] if names else part
 
 
 # --- functions: each reads what stands between its brackets ----------------------------------
@@ -931,7 +923,6 @@ def _over_rows(name: str) -> _Function:
     return read
 
 
-_MOMENT = ("date", "datetime", "time")
 _FUNCTIONS: dict[str, _Function] = {
     "count": _read_count,
     "first": _read_first,
@@ -944,8 +935,8 @@ _FUNCTIONS: dict[str, _Function] = {
     "least": _same_kinds("least"),
     "most": _same_kinds("most"),
     "days": _plain("days", [("date", "datetime"), ("date", "datetime")], INTEGER),
-    "hours": _plain("hours", [_MOMENT, _MOMENT], NUMBER),
-    "minutes": _plain("minutes", [_MOMENT, _MOMENT], NUMBER),
+    "hours": _plain("hours", [MOMENTS, MOMENTS], NUMBER),
+    "minutes": _plain("minutes", [MOMENTS, MOMENTS], NUMBER),
     "date": _plain("date", [("datetime",)], DATE),
     "time": _plain("time", [("datetime",)], TIME),
     "calculate": _plain("calculate", [("text",)], NUMBER),

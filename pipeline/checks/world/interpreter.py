@@ -63,37 +63,21 @@ class CallRefused(Exception):
 
 
 class Table(dict[str, Row]):
-    """The rows of an entity by key, never changed once a call ended, and so with an index, which
-    its copies keep."""
+    """The rows of an entity by key, never changed once a call ended, and so with an index."""
 
     __slots__ = ("index",)
 
     def __init__(self, rows: dict[str, Row]) -> None:
         super().__init__(rows)
-        known = rows.index if isinstance(rows, Table) else {}
-        self.index: dict[str, dict[Any, list[Row]]] = {f: dict(by) for f, by in known.items()}
+        self.index: dict[str, dict[Any, list[Row]]] = {}
 
     def put(self, key: str, row: Row | None) -> None:
-        """Set or delete a row. What is known by a field stays known, in the order of the table."""
-        old = self.get(key)
+        """Set or delete a row."""
         if row is None:
             del self[key]
         else:
             self[key] = row
-        for field, rows in self.index.items():
-            before = _hashable(old.get(field)) if old else None
-            after = _hashable(row.get(field)) if row else None
-            if old and row and before == after:
-                rows[after] = [row if one is old else one for one in rows[after]]
-                continue
-            if old:
-                rows[before] = [one for one in rows[before] if one is not old]
-                if not rows[before]:
-                    del rows[before]
-            if row and old and after in rows:  # its place is among them
-                rows[after] = [one for one in self.values() if _hashable(one.get(field)) == after]
-            elif row:
-                rows[after] = [*rows.get(after, ()), row]
+        self.index.clear()
 
     def by(self, field: str) -> dict[Any, list[Row]]:
         """The rows by what a field holds."""
@@ -108,11 +92,6 @@ class Table(dict[str, Row]):
 class Frame:
     """What one call sees: tables, of which it changes copies, and the values it has named."""
 
-    __slots__ = (
-        *("args", "copied", "entities", "left", "me", "next", "now", "old", "tables", "touched"),
-        "vars",
-    )
-
     def __init__(self, state: State, args: Row, now: str) -> None:
         self.tables: dict[str, Table] = dict(state["tables"])
         self.next: dict[str, int] = dict(state["next"])
@@ -126,15 +105,12 @@ class Frame:
         self.entities: dict[str, _Entity] = {}
         self.old: Frame | None = None  # that of the state before a call, for what promises say
 
-    def writable(self, entity: str) -> Table:
+    def put(self, entity: str, key: str, row: Row | None) -> None:
+        """Set or delete a row; names that stand for it stand for its new values."""
         if entity not in self.copied:
             self.tables[entity] = Table(self.tables[entity])
             self.copied.add(entity)
-        return self.tables[entity]
-
-    def put(self, entity: str, key: str, row: Row | None) -> None:
-        """Set or delete a row; names that stand for it stand for its new values."""
-        table = self.writable(entity)
+        table = self.tables[entity]
         old = table.get(key)
         self.touched.setdefault((entity, key), old)
         table.put(key, row)
@@ -1066,7 +1042,7 @@ def _create(
         for field, term in kind.derived.items():
             if row[field] is None:
                 row[field] = term(frame)
-                frame.tables[entity].index.pop(field, None)  # what was known by it until now
+                frame.tables[entity].index.clear()  # it may know the row by what it was
         del frame.vars["this"]
         if name:
             frame.vars[name] = row

@@ -18,14 +18,11 @@ from functools import lru_cache
 from itertools import chain, product
 from typing import Any
 
-from toolloom.pipeline.checks.facts import tells
-from toolloom.pipeline.checks.grounding import founded, leaves, mentions, named
-from toolloom.pipeline.checks.replies import evidence_at
-from toolloom.pipeline.checks.schema import parts_of
-from toolloom.pipeline.checks.text.dates import dated
-from toolloom.pipeline.checks.text.numbers import quantities
-from toolloom.pipeline.checks.text.times import seconds_in, timed
-from toolloom.pipeline.checks.text.words import exact, fold, sentences, stem, stems
+from toolloom.pipeline.checks.grounding import about, founded, mentions, named
+from toolloom.pipeline.checks.replies import Evidence, evidence_at, number_held
+from toolloom.pipeline.checks.schema import leaves, parts_of
+from toolloom.pipeline.checks.text.quantities import dated, quantities, seconds_in, timed
+from toolloom.pipeline.checks.text.words import exact, fold, sentences, stem, stems, words
 from toolloom.pipeline.checks.transcript import (
     CallMade,
     Fault,
@@ -42,10 +39,10 @@ from toolloom.pipeline.checks.world.interpreter import (
     Row,
     State,
     as_term,
+    difference,
     state_of,
     values_of,
 )
-from toolloom.pipeline.checks.world.interpreter import difference as difference
 from toolloom.schemas import Dialogue, Observation, Reason, Setting, Told, canonical, digest
 
 CURRENCIES = "$€£¥"
@@ -91,8 +88,7 @@ def outcome(dialogue: Dialogue, machine: Machine) -> Iterator[Fault]:
         return
     now = f"{dialogue.query.now:%Y-%m-%dT%H:%M}"
     start = state = state_of(setting.start["tables"], setting.start["me"], setting.start["next"])
-    calls = [call for call in made(dialogue) if call.api and call.api.source.kind == "world"]
-    own = [call for call in calls if call.api and call.api.source.reference == setting.world]
+    own = [c for c in made(dialogue) if c.api and c.api.source.reference == setting.world]
     broken, keeper = list[Fault](), _PolicyKeeper(machine, now)
     for call in own:
         acted = Acted(_operation(call), call.arguments, _agreed(dialogue, call))
@@ -186,56 +182,6 @@ def _cut(change: str) -> str:
     return change if len(change) <= LONGEST else f"{change[: LONGEST - 1]}…"
 
 
-def _untold(dialogue: Dialogue, setting: Setting, machine: Machine) -> Iterator[Fault]:
-    """Facts that no reply tells: neither as they were worded when they were drawn, nor in other
-    words for the same value. Of a moment whose day was said, the time is enough."""
-    texts = [text for _, text, _ in replies(dialogue)]
-    plain, now = fold(" ".join(texts)), dialogue.query.now
-    said = [m.content or "" for m in dialogue.messages if m.role in ("user", "assistant")]
-    for fact in setting.goal.facts:
-        told = not (fact.field and isinstance(fact.value, bool))  # «true» is no word for it
-        stands = told and _stands(fold(fact.said), plain)
-        schema = {"title": fact.field, "description": _about(machine, fact.field)}
-        if stands or any(_tells(text, fact, schema, now) for text in texts):
-            continue
-        if isinstance(fact.value, str) and _MOMENT.fullmatch(fact.value):
-            moment = dt.datetime.fromisoformat(fact.value)
-            days = {day for text in said for each in dated(text, now.date()) for day in each.days}
-            clocks = {clock for text in texts for each in timed(text) for clock in each.times}
-            if moment.date() in days and moment.time() in clocks:
-                continue
-        yield Fault(Reason.FACT_NOT_TOLD, None, f"the user is not told {shown(fact.said)}")
-
-
-def _about(machine: Machine, field: str) -> str:
-    """What a world says of the fields of a name."""
-    kinds = (entity.fields.get(field, {}) for entity in machine.entities.values())
-    return " ".join(str(kind["about"]) for kind in kinds if kind.get("about"))
-
-
-def _stands(said: str, text: str) -> bool:
-    """Whether a text holds a value whole: «$5» does not stand in «$50», nor «two» in «two-day»."""
-    start = text.find(said)
-    while start >= 0:
-        begins = not said[:1].isalnum() or _BEGINS.match(text, start)
-        if begins and (not said[-1:].isalnum() or _ENDS.match(text, start + len(said))):
-            return True
-        start = text.find(said, start + 1)
-    return False
-
-
-def _tells(text: str, fact: Told, schema: Row, now: dt.datetime) -> bool:
-    """Whether a text tells a fact in words of its own; a count, where it says of what."""
-    if fact.field:
-        return tells(text, fact.value, schema, now)
-    if isinstance(fact.value, int | float) and (noun := _COUNTED.fullmatch(fact.said)):
-        what = stem(noun[1].lower())
-        return any(
-            mentions(part, fact.value, {}, now) and what in stems(part) for part in sentences(text)
-        )
-    return mentions(text, fact.value, {}, now)
-
-
 def _agreed(dialogue: Dialogue, call: CallMade) -> bool:
     """Whether the user spoke last before a call, after the assistant had said something."""
     spoken = [
@@ -246,8 +192,6 @@ def _agreed(dialogue: Dialogue, call: CallMade) -> bool:
     return spoken[-2:] == ["assistant", "user"]
 
 
-_BEGINS, _ENDS = re.compile(r"(?<![\w-])(?<!\d[.,:])"), re.compile(r"(?![\w-]|[.,:]\d)")
-_COUNTED = re.compile(r"\S+ (?:\w+ )*?([A-Za-z]+)")  # «three copies»
 _SAID = ("text", "integer", "number", "date", "time", "datetime")
 LONGEST = 160  # characters of a change in a finding
 
@@ -302,6 +246,132 @@ class _PolicyKeeper:
             and (call.agreed or not policy.get("consent"))
             and (looked or not policy.get("first"))
         )
+
+
+# --- facts ------------------------------------------------------------------------------------
+
+# Where `grounding.says` asks whether a user said an argument, a fact that is true, nothing or none
+# at all has to be told too: «breakfast comes with it», «free of charge», «nobody is ahead of you».
+
+_COUNTED = re.compile(r"\S+ (?:\w+ )*?([A-Za-z]+)")  # «three copies»
+_DENIED = re.compile(
+    r"\b(?:no|not|never|none|nothing|nobody|neither|nor|without|off|\w+n't|cannot)\b"
+)
+_NONE = re.compile(r"\b(?:no|none|nothing|nobody|without)\b|(?:\bnot|n't) any")
+_UNPAID = re.compile(
+    r"\b(?:no|without|any) (?:\w+ )?(?:charge|fee|cost|fine)s?\b|\bfree of charge\b"
+    r"|\bnothing (?:\w+ )?to (?:pay|settle)\b|\bnothing (?:is )?(?:due|owed)\b"
+    r"|\bcosts? (?:\w+ )?nothing\b|\b(?:owe|cost|pay) anything\b"
+)
+_FREE = re.compile(r"\bfree\b(?! to\b)")
+_NONE_LEFT = re.compile(r"\b(?:none|nothing|not any|no more) (?:left|remain\w*)|\bsold out\b")
+_PAID = stems("fee charge cost price fine amount total deposit due owed")
+_MINOR = stems("pence cents minor")
+_YEARS = {"year", "years"}
+_PARTS: dict[float, str] = {50: "half", 100: "(?:fully|all)"}  # percents
+_NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+){1,4}")
+_SIZE = re.compile(r"\d+(?:x\d+)+")
+_TITLE = "(?:Dr|Mr|Mrs|Ms|Miss|Prof|Professor)"  # a last word alone may be another row's
+_NEAR = 4  # words between a denial and what it denies
+
+
+def _untold(dialogue: Dialogue, setting: Setting, machine: Machine) -> Iterator[Fault]:
+    """Facts that no reply tells: neither as they were worded when they were drawn, nor in other
+    words for the same value. Of a moment whose day was said, the time is enough."""
+    texts = [text for _, text, _ in replies(dialogue)]
+    plain, now = fold(" ".join(texts)), dialogue.query.now
+    said = [m.content or "" for m in dialogue.messages if m.role in ("user", "assistant")]
+    for fact in setting.goal.facts:
+        told = not (fact.field and isinstance(fact.value, bool))  # «true» is no word for it
+        stands = told and _stands(fold(fact.said), plain)
+        schema = {"title": fact.field, "description": _about(machine, fact.field)}
+        if stands or any(_tells(text, fact, schema, now) for text in texts):
+            continue
+        if isinstance(fact.value, str) and _MOMENT.fullmatch(fact.value):
+            moment = dt.datetime.fromisoformat(fact.value)
+            days = {day for text in said for each in dated(text, now.date()) for day in each.days}
+            clocks = {clock for text in texts for each in timed(text) for clock in each.times}
+            if moment.date() in days and moment.time() in clocks:
+                continue
+        yield Fault(Reason.FACT_NOT_TOLD, None, f"the user is not told {shown(fact.said)}")
+
+
+def _about(machine: Machine, field: str) -> str:
+    """What a world says of the fields of a name."""
+    kinds = (entity.fields.get(field, {}) for entity in machine.entities.values())
+    return " ".join(str(kind["about"]) for kind in kinds if kind.get("about"))
+
+
+def _stands(said: str, text: str) -> bool:
+    """Whether a text holds a value whole: «$5» does not stand in «$50», nor «two» in «two-day»."""
+    begins = r"(?<![\w-])(?<!\d[.,:])" if said[:1].isalnum() else ""
+    ends = r"(?![\w-]|[.,:]\d)" if said[-1:].isalnum() else ""
+    return bool(re.search(f"{begins}{re.escape(said)}{ends}", text))
+
+
+def _tells(text: str, fact: Told, schema: Row, now: dt.datetime) -> bool:
+    """Whether a text tells a fact in words of its own; a count, where it says of what."""
+    if fact.field:
+        return tells(text, fact.value, schema, now)
+    if isinstance(fact.value, int | float) and (noun := _COUNTED.fullmatch(fact.said)):
+        what = stem(noun[1].lower())
+        return any(
+            mentions(part, fact.value, {}, now) and what in stems(part) for part in sentences(text)
+        )
+    return mentions(text, fact.value, {}, now)
+
+
+def tells(text: str, value: Any, schema: Json, now: dt.datetime) -> bool:
+    """Whether the text tells the value of a field; `schema`: its own, with its name as title."""
+    if isinstance(value, bool):
+        return any(_claims(part, schema, value) for part in sentences(text))
+    if value in (None, "", []):
+        return any(_claims(part, schema, False, len(part)) for part in sentences(text))
+    if mentions(text, value, schema, now):
+        return True
+    if value == 0:
+        return any(_nothing(part, schema) for part in sentences(text))
+    if isinstance(value, int | float):
+        return _number_told(text, value, schema, now)
+    if isinstance(value, str) and _SIZE.fullmatch(value):
+        return bool(re.search(rf"\b{value.replace('x', ' ?(?:x|×|by) ?')}\b", text))
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return bool(re.search(rf"\b{_TITLE}\.? {re.escape(value.split()[-1])}\b", text))
+    return False
+
+
+def _claims(text: str, schema: Json, value: bool, reach: int = _NEAR) -> bool:
+    """Whether a sentence says yes, or no, to what a field is about. To be about it takes its name,
+    or two of the words of name and description; to deny it takes one."""
+    title, others = about(schema)
+    found = words(text)
+    stems = [stem(word.folded) for word in found]
+    places = [place for place, each in enumerate(stems) if each in title | others]
+    near = {i for place in places for i in range(place - reach, place + reach)}
+    denied = _DENIED.search(" ".join(word.folded for i, word in enumerate(found) if i in near))
+    known = {stems[place] for place in places}
+    named = len(known) >= min(len(title | others), 2) > 0 or (title and title <= known)
+    return bool(denied) if not value else bool(named) and not denied
+
+
+def _nothing(text: str, schema: Json) -> bool:
+    title, others = about(schema)
+    folded, named = fold(text), title & stems(text)
+    if _NONE_LEFT.search(folded) or (_NONE.search(folded) and _claims(text, schema, False)):
+        return True
+    paid = (title | others) & _PAID
+    return bool(paid and (_UNPAID.search(folded) or (named and _FREE.search(folded))))
+
+
+def _number_told(text: str, value: float, schema: Json, now: dt.datetime) -> bool:
+    """Rounded, scaled, in another unit of money or time."""
+    known = frozenset[str]().union(*about(schema))
+    evidence = Evidence((), (value, *([value / 100] if known & _MINOR else [])), (), now)
+    told = [each for each in quantities(text) if each.stated]
+    years = [each.value * 12 for each in told if each.unit in _YEARS and stem("months") in known]
+    if stem("percent") in known and (part := _PARTS.get(value)):
+        return bool(re.search(rf"\b{part}\b", fold(text)))
+    return value in years or any(number_held(each, text, evidence) for each in told)
 
 
 # --- what is said -----------------------------------------------------------------------------

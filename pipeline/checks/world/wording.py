@@ -14,16 +14,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from toolloom.pipeline.checks.text.quantities import SMALL
 from toolloom.pipeline.checks.world import grammar
 from toolloom.pipeline.checks.world.grammar import Kind, Mistake, NameScope, Tree
 from toolloom.pipeline.checks.world.interpreter import WEEKDAYS, Frame, as_term, shown
 
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
 HALF_A_YEAR = 182  # days, beyond which people say the year
-SMALL = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_SPELLED = tuple(SMALL)[:11]  # zero to ten
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,7 @@ def _money(value: Any, voice: Voice) -> str:
 
 def _date(value: str, voice: Voice) -> str:
     day = date.fromisoformat(value[:10])
-    month = MONTHS[day.month - 1]
-    text = f"{day.day} {month}" if voice.british else f"{month} {day.day}"
+    text = f"{day.day} {day:%B}" if voice.british else f"{day:%B} {day.day}"
     if abs((day - date.fromisoformat(voice.now[:10])).days) > HALF_A_YEAR:
         text += f" {day.year}" if voice.british else f", {day.year}"
     return text
@@ -78,7 +74,8 @@ def _when(value: str, voice: Voice) -> str:
 
 
 def _number(value: Any, voice: Voice) -> str:
-    return SMALL[value] if isinstance(value, int) and 0 <= value <= 10 else f"{value:,}"
+    small = isinstance(value, int) and 0 <= value < len(_SPELLED)
+    return _SPELLED[value] if small else f"{value:,}"
 
 
 FORMS: dict[str, tuple[tuple[str, ...], Callable[[Any, Voice], str]]] = {

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.json_values import SCALARS, json_values
 
-from toolloom.pipeline.checks import kept_values, leaked_calls, turn_order
+from toolloom.pipeline.checks.contradictions import kept_values
+from toolloom.pipeline.checks.form import leaked_calls, turn_order
 from toolloom.pipeline.formats.conversation import Conversation, RowCall
 from toolloom.pipeline.formats.rows import ForeignRow
 from toolloom.schemas import Dialogue, Reason

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from toolloom.pipeline.checks.facts import tells
 from toolloom.pipeline.checks.replies import Evidence, unfounded
+from toolloom.pipeline.checks.world.outcome import tells
 
 TABLE = yaml.safe_load(Path(__file__).with_name("phrasings.yaml").read_text("utf-8"))
 NOW = "2026-05-12T10:00"

@@ -12,7 +12,7 @@ import yaml
 
 from toolloom.pipeline.checks.grounding import fixed, founded, mentions, same
 from toolloom.pipeline.checks.replies import Evidence, unfounded
-from toolloom.pipeline.checks.text.dates import dates
+from toolloom.pipeline.checks.text.quantities import dates
 
 NOW = dt.datetime(2026, 11, 21, 10, 0)  # a Saturday
 TABLE: dict[str, list[tuple[str, Any, Any]]] = yaml.safe_load(

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from toolloom.pipeline.checks.grounding import texts_in
-from toolloom.pipeline.checks.world.interpreter import Machine
-from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
+from toolloom.pipeline.checks.schema import texts_in
+from toolloom.pipeline.checks.world.interpreter import Machine, difference
+from toolloom.pipeline.checks.world.outcome import Acted, broken_policies
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.operations import Lookups, leaves

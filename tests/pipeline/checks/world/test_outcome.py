@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.checks.world.interpreter import Machine, State
-from toolloom.pipeline.checks.world.outcome import Acted, broken_policies, difference
+from toolloom.pipeline.checks.world.interpreter import Machine, State, difference
+from toolloom.pipeline.checks.world.outcome import Acted, broken_policies
 
 NOW = "2026-01-20T10:00"
 
