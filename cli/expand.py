@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from toolloom.schemas import JsonObject, Rejected, Template
 
 
-HELP = "Add rows of templates to a dataset, or preview what written templates make."
 DATASET = "dataset"  # the command that is meant where none is named
 
 
@@ -36,7 +35,11 @@ class OrDataset(TyperGroup):
         return super().parse_args(ctx, args if named else [DATASET, *args])
 
 
-app = typer.Typer(cls=OrDataset, rich_markup_mode="markdown", help=HELP)
+app = typer.Typer(
+    cls=OrDataset,
+    rich_markup_mode="markdown",
+    help="Add rows of templates to a dataset, or preview what written templates make.",
+)
 
 RecipeAt = Annotated[
     Path | None,
@@ -129,17 +132,16 @@ def _add(
 ) -> None:
     """Add to a dataset what was asked for, with the defaults of what was not."""
     from toolloom.pipeline.growth import parsed_plan
-    from toolloom.schemas import ExpansionPlan, RewritePlan, Split
+    from toolloom.schemas import ExpansionPlan, Split
 
     for name in splits or ():
         known("--split", name, list(Split))
     asked = {**asked, "splits": splits or None}
     given = {name: value for name, value in asked.items() if value is not None}
-    kind: Any = ExpansionPlan if command == "expand" else RewritePlan
-    plan = parsed_plan(kind, given, "--")
+    plan = parsed_plan(command, given, "--")
     task = "Rewriting requests, for {version}"
     advice = "Requests that have instructions already are not rewritten."
-    if command == "expand":
+    if isinstance(plan, ExpansionPlan):
         task = f"Adding {plan.rows:,} rows, for {{version}}"
         advice = "Another --seed, or more --templates, may add rows."
     change = {command: plan.model_dump(mode="json")}

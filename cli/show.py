@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from toolloom.cli.console import HERE, Dataset, Outputs, console_on, known, say
+from toolloom.cli.console import HERE, Dataset, Outputs, known, say, ticking
 from toolloom.cli.run import tell_templates
 
 if TYPE_CHECKING:
@@ -124,15 +124,16 @@ def report(
     Example: `toolloom report quickstart`
     """
     from toolloom.pipeline.pages import report as reports
-    from toolloom.pipeline.pages.screen import ticking
+    from toolloom.pipeline.store.files import write_lines
     from toolloom.pipeline.store.version import find_version
 
     version = find_version(outputs, dataset)
     path = reports.path_of(version, output)
-    with ticking(console_on(sys.stderr)) as tell:
+    with ticking() as tell:
         seen = reports.read(version, lambda n, of: tell(f"{n:,} of {of:,} rows read"))
-        size = reports.write(path, reports.page(version, seen))
-    say(f"{path}: the report of {version.label}, {size / 1e6:.1f} MB. Open it in a browser.")
+        html = reports.page(version, seen).encode()
+        write_lines(path, [html])
+    say(f"{path}: the report of {version.label}, {len(html) / 1e6:.1f} MB. Open it in a browser.")
 
 
 COPY = {

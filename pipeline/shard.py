@@ -13,13 +13,13 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import Entry
@@ -72,14 +72,12 @@ class ShardResult:
     error: Exception | None = None
 
 
-class Workers(Protocol):
-    """Machines that work on shards."""
+@dataclass(frozen=True)
+class Workers:
+    """Machines that work on `slots` shards at once; `run` has one done, and raises ClusterError."""
 
-    def slots(self) -> int:
-        """How many shards they work on at once."""
-
-    async def run(self, task: ShardTask) -> ShardResult:
-        """Have it done. Raises ClusterError."""
+    slots: int
+    run: Callable[[ShardTask], Awaitable[ShardResult]]
 
 
 Engine: TypeAlias = Callable[[], AbstractAsyncContextManager[Workers]]
@@ -126,7 +124,7 @@ class Cluster:
         """`known`: the worlds of the run, which workers cannot read."""
         self._workers, self._recipe, self._gateway, self._known = workers, recipe, gateway, known
         limits = [getattr(e, name) for e in recipe.endpoints if not e.local for name in LIMITS]
-        self.slots = max(1, min([workers.slots(), *filter(None, limits)]))  # a part of each
+        self.slots = max(1, min([workers.slots, *filter(None, limits)]))  # a part of each
         self._parts: asyncio.Queue[Recipe] = asyncio.Queue()
         for number in range(self.slots):
             self._parts.put_nowait(part_of(recipe, number, self.slots))

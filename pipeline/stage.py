@@ -69,9 +69,8 @@ def job_of(context: Context, stage: str, agent: AgentName, record_id: str) -> Jo
     return Job(stage, agent, record_id, seed, context.model(agent))
 
 
-def nothing_of(stage: str) -> Rows:
-    """What a stage that is not there accepted."""
-    return Rows(Path(stage), 0)
+NOTHING = Rows(Path(), 0)
+"""What a stage that is not there accepted."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +79,10 @@ class StageInput:
 
     recipe: Recipe
     stage: str
-    rows: Rows  # all that the last stage before it that is not `beside` accepted
-    known: Rows  # rows that are published already and stay: id, text, intent and so on
-    scratch: Path  # a folder for files that need not survive
-    earlier: Callable[[str], Rows] = nothing_of  # what any earlier stage accepted, by its name
+    rows: Rows = NOTHING  # all that the last stage before it that is not `beside` accepted
+    known: Rows = NOTHING  # rows that are published already and stay: id, text, intent and so on
+    earlier: Callable[[str], Rows] = lambda stage: NOTHING  # what an earlier stage accepted
     kind: type[Record] = Record  # what `rows` are
-
-    @classmethod
-    def none(cls, recipe: Recipe, stage: str) -> StageInput:
-        """That of a stage before which nothing was accepted."""
-        return cls(recipe, stage, nothing_of(stage), nothing_of(stage), Path(stage))
 
     def records(self) -> Iterator[Any]:
         """The rows as records."""
@@ -182,7 +175,6 @@ T = TypeVar("T")
 class ShardPart:
     """A shard or a part of one, as its lines: they take a fifth of the memory of records."""
 
-    entered: int
     accepted: list[bytes]
     rejected: list[bytes]
     uses: list[Usage]  # of each record: sums of costs differ by how they are grouped
@@ -213,7 +205,6 @@ async def work_on(
 
     outcomes = await together(one(record) for record in records)
     return ShardPart(
-        len(outcomes),
         [record_line(record) for outcome in outcomes for record in outcome.accepted],
         [record_line(record) for outcome in outcomes for record in outcome.rejected],
         [use_of(stage.name, outcome) for outcome in outcomes],

@@ -35,11 +35,8 @@ class Here:
     """Workers in this process; `code` in place of theirs."""
 
     def __init__(self, slots: int = 2, code: str = "") -> None:
-        self.count, self.code = slots, code
+        self.slots, self.code = slots, code
         self.tasks: list[ShardTask] = []
-
-    def slots(self) -> int:
-        return self.count
 
     async def run(self, task: ShardTask) -> ShardResult:
         self.tasks.append(task)
