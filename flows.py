@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +33,6 @@ from prefect.states import Completed, Failed
 
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.growth import hold_version, plan_change, plan_growth
-from toolloom.pipeline.orchestration import task_runners
 from toolloom.pipeline.orchestration.server import (
     api,
     ended,
@@ -42,6 +42,8 @@ from toolloom.pipeline.orchestration.server import (
     on_page,
     publish_summary,
 )
+from toolloom.pipeline.orchestration.task_runners import opened
+from toolloom.pipeline.stage import check_engine
 from toolloom.pipeline.store.files import hold_dataset
 from toolloom.pipeline.store.run_folder import Mark
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
@@ -203,11 +205,12 @@ async def _make(planned: Recipe, outputs: Path, engine: str, address: str | None
     SECRETS.learn(keys_of(planned))
     hide_in_logs()
     with hidden():
+        is_cluster = check_engine(planned, engine, address)
         return await runner.make_dataset(
             planned,
             outputs=outputs,
             run_shard=run_shard,
-            engine=task_runners.engine(planned, engine, address),
+            engine=partial(opened, engine, address) if is_cluster else None,
             **runner.BESIDE.get({}),
         )
 

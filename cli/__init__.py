@@ -25,7 +25,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from toolloom.cli import apis, cache, datasets, expand, run, runs, show, signals, world
+from toolloom.cli import apis, cache, datasets, expand, run, show, signals, world
 from toolloom.cli.console import BUG, MISTAKE, close_log, complain
 
 
@@ -122,7 +122,7 @@ GROUPS = (
     ("expand", expand.app, "Change it"),
     ("apis", apis.app, "APIs and worlds"),
     ("world", world.app, "APIs and worlds"),
-    ("runs", runs.app, "Operate"),
+    ("runs", show.RUNS, "Operate"),
     ("cache", cache.app, "Operate"),
 )
 for panel, commands in PANELS.items():

@@ -82,7 +82,7 @@ def expand(
         "templates": [str(path) for path in templates or ()] or None,
         "mine": False if no_mine else None,
     }
-    _add("expand", asked, dataset, options, split, version, seed, recipe)
+    _add("expand", asked, dataset, options, split, version=version, seed=seed, recipe=recipe)
 
 
 @with_run_options
@@ -117,7 +117,7 @@ def rewrite(
     Example: `toolloom rewrite quickstart --votes 1`
     """
     asked = {"seeds": [str(path) for path in seeds or ()] or None, "votes": votes, "coarse": coarse}
-    _add("rewrite", asked, dataset, options, split, version, seed, recipe)
+    _add("rewrite", asked, dataset, options, split, version=version, seed=seed, recipe=recipe)
 
 
 def _add(
@@ -126,11 +126,9 @@ def _add(
     dataset: str,
     options: RunOptions,
     splits: list[str] | None,
-    version: str | None,
-    seed: int | None,
-    recipe: Path | None,
+    **begin: Any,
 ) -> None:
-    """Add to a dataset what was asked for, with the defaults of what was not."""
+    """Add to a dataset what was asked for, with defaults for the rest; `begin` as in `extend`."""
     from toolloom.pipeline.growth import parsed_plan
     from toolloom.schemas import ExpansionPlan, Split
 
@@ -145,7 +143,7 @@ def _add(
         task = f"Adding {plan.rows:,} rows, for {{version}}"
         advice = "Another --seed, or more --templates, may add rows."
     change = {command: plan.model_dump(mode="json")}
-    extend(dataset, change, task, advice, options, version=version, seed=seed, recipe=recipe)
+    extend(dataset, change, task, advice, options, **begin)
 
 
 SHOWN = 10  # templates mined of a dataset

@@ -278,7 +278,7 @@ def carry_out(planned: Recipe, message: str, options: RunOptions, **parameters: 
     """In this process, or in the flow that has these parameters; `message` begins it."""
     from toolloom.pipeline import run as runner
     from toolloom.pipeline.pages.sections import too_small
-    from toolloom.pipeline.shard import check_engine
+    from toolloom.pipeline.stage import check_engine
 
     engine = options.engine or ("prefect" if server_is_configured() else "local")
     outputs, cache = options.outputs, options.cache

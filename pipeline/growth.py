@@ -171,18 +171,10 @@ def _known_line(version: Version, row: JsonObject) -> bytes:
     return to_line({**told, "text": compared({"dialogue": dialogue}), "intent": intent})
 
 
-def plan_change(
-    outputs: Path,
-    dataset: str,
-    change: JsonObject,
-    *,
-    version: str | None = None,
-    seed: int | None = None,
-    recipe: Recipe | None = None,
-) -> Recipe:
+def plan_change(outputs: Path, dataset: str, change: JsonObject, **given: Any) -> Recipe:
     """The plan of a change in its JSON form, as a flow is given it: the fields of one of
-    `regenerate`, `expand` and `rewrite`. Raises RecipeError for one that is none."""
-    given: dict[str, Any] = {"version": version, "seed": seed, "recipe": recipe}
+    `regenerate`, `expand` and `rewrite`; `given` are the `version`, `seed` and `recipe` that it
+    takes. Raises RecipeError for one that is none."""
     match list(change.items()):
         case [("regenerate", dict(fields))] if fields.keys() <= {"split", "keep"}:
             return plan_regeneration(outputs, dataset, **{"split": "", **fields}, **given)

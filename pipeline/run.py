@@ -33,10 +33,11 @@ from toolloom.llm.messages import WORK, Work
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.run_report import Summary, summarise
 from toolloom.pipeline.growth import begin
-from toolloom.pipeline.shard import Cluster, Engine
 from toolloom.pipeline.stage import (
     NOTHING,
+    Cluster,
     Context,
+    Engine,
     Sifted,
     Stage,
     StageInput,

@@ -27,22 +27,14 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from toolloom.llm.client import is_loopback
 from toolloom.pipeline.orchestration.server import hidden, hide_in_logs
-from toolloom.pipeline.shard import Engine, ShardResult, ShardTask, Workers, check_engine, run_shard
-from toolloom.schemas import ClusterError, Recipe
+from toolloom.pipeline.stage import ShardResult, ShardTask, Workers, run_shard
+from toolloom.schemas import ClusterError
 
 PORTS = {"dask": 8786, "ray": 6379}
 REACH_SECONDS = 5.0
 WORKERS_SECONDS = 60.0  # for a cluster to have its first worker
 OBJECT_STORE = 128 * 2**20  # bytes of shared memory for a Ray of our own: shards under way
 LOCAL = max(2, os.cpu_count() or 1)  # workers of a cluster of our own
-
-
-def engine(recipe: Recipe, name: str, address: str | None) -> Engine | None:
-    """What opens the cluster of this name at an address, or one on this machine.
-
-    None where the run is to be worked on in this process. Raises ClusterError and RecipeError.
-    """
-    return partial(opened, name, address) if check_engine(recipe, name, address) else None
 
 
 @task(

@@ -17,8 +17,14 @@ from support.toys import whole as recipe
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.run import run
-from toolloom.pipeline.shard import ShardResult, ShardTask, check_engine, part_of, run_shard
-from toolloom.pipeline.stage import Context
+from toolloom.pipeline.stage import (
+    Context,
+    ShardResult,
+    ShardTask,
+    check_engine,
+    part_of,
+    run_shard,
+)
 from toolloom.schemas import (
     Brief,
     BudgetReached,
