@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,34 +28,27 @@ os.environ.setdefault("PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED", "[]")
 
 from prefect import State, flow, task
 from prefect.cache_policies import NO_CACHE
-from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.growth import hold_version, plan_change, plan_growth
-from toolloom.pipeline.orchestration import task_runners
-from toolloom.pipeline.orchestration.artifacts import (
+from toolloom.pipeline.orchestration.server import (
+    api,
     ended,
+    failure_of_api,
     hidden,
     hide_in_logs,
     on_page,
     publish_summary,
 )
-from toolloom.pipeline.orchestration.serving import api
+from toolloom.pipeline.orchestration.task_runners import opened
+from toolloom.pipeline.stage import check_engine
 from toolloom.pipeline.store.files import hold_dataset
 from toolloom.pipeline.store.run_folder import Mark
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
 from toolloom.pipeline.store.sync import Synced, is_address, sync, working_folder
-from toolloom.schemas import (
-    Busy,
-    Recipe,
-    Split,
-    ToolloomError,
-    load_recipe,
-    overridden,
-    parse_recipe,
-)
+from toolloom.schemas import Busy, Recipe, Split, ToolloomError, overridden
 
 Work = Callable[[], Awaitable[Mark]]
 EngineName = Literal["prefect", "dask", "ray"]
@@ -68,10 +62,7 @@ def _run_name() -> str:
 
 def read_recipe(recipe: str | dict[str, Any], seed: int | None = None) -> Recipe:
     """A recipe of a flow's parameters: the path of a file, or its fields; `seed` replaces its."""
-    if isinstance(recipe, str):
-        return load_recipe(recipe, seed=seed)
-    changes = {} if seed is None else {"seed": seed}
-    return parse_recipe({**recipe, **changes}, "the parameter `recipe`")
+    return overridden(recipe, {} if seed is None else {"seed": seed})
 
 
 @task(task_run_name="{stage}-{shard:05d}", retries=0, cache_policy=NO_CACHE, persist_result=False)
@@ -214,11 +205,12 @@ async def _make(planned: Recipe, outputs: Path, engine: str, address: str | None
     SECRETS.learn(keys_of(planned))
     hide_in_logs()
     with hidden():
+        is_cluster = check_engine(planned, engine, address)
         return await runner.make_dataset(
             planned,
             outputs=outputs,
             run_shard=run_shard,
-            engine=task_runners.engine(planned, engine, address),
+            engine=partial(opened, engine, address) if is_cluster else None,
             **runner.BESIDE.get({}),
         )
 
@@ -233,8 +225,7 @@ async def start(parameters: dict[str, Any], **beside: Any) -> runner.Made:
     with ExitStack() as stack:
         try:
             stack.enter_context(api())
-            async with get_client() as client:
-                failure = await client.api_healthcheck()
+            failure = await failure_of_api()
         except RuntimeError as error:
             failure = error
         if failure:

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from rapidfuzz import fuzz
 
 from toolloom.llm import Model, Request
-from toolloom.llm.json_output import IllegalSchema, check_schema, readings, violation
+from toolloom.llm.messages import IllegalSchema, check_schema, readings, violation
 from toolloom.pipeline.checks.text.words import stem
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (

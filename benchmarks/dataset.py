@@ -39,7 +39,7 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.curation.duplicates import deduplicate, instruction
 from toolloom.pipeline.dataset.publish import publish, sha256
 from toolloom.pipeline.dataset.verify import verify
-from toolloom.pipeline.stage import StageInput, nothing_of
+from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.store.files import Rows, record_line
 from toolloom.pipeline.store.run_folder import PlannedStage, RunFolder
 from toolloom.schemas import Api, Sample, Split, Usage, parse_recipe
@@ -125,8 +125,8 @@ def version(folder: Path, rows: int, topics: int) -> float:
 
 
 def by_curate(folder: Path, rows: int) -> Json:
-    recipe, nothing = parse_recipe(RECIPE, "the benchmark"), nothing_of("known")
-    of = StageInput(recipe, "deduplicated", rows_of(folder, rows), nothing, folder)
+    recipe = parse_recipe(RECIPE, "the benchmark")
+    of = StageInput(recipe, "deduplicated", rows_of(folder, rows))
     return {"gone": sum(not isinstance(each, bytes) for each in deduplicate(of))}
 
 

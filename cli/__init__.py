@@ -25,7 +25,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from toolloom.cli import apis, cache, datasets, expand, formats, run, runs, show, signals, world
+from toolloom.cli import apis, cache, datasets, expand, run, show, signals, world
 from toolloom.cli.console import BUG, MISTAKE, close_log, complain
 
 
@@ -115,14 +115,14 @@ PANELS: dict[str, tuple[Any, ...]] = {
     "Make a dataset": (run.validate, run.preview, run.estimate, run.run),
     "Look at it": (show.show, show.rejected, show.report, show.notebook, datasets.verify),
     "Change it": (datasets.regenerate, expand.rewrite, datasets.versions, datasets.diff),
-    "Use it": (formats.export, datasets.push, datasets.sync, datasets.complexity, formats.audit),
+    "Use it": (datasets.export, datasets.push, datasets.sync, datasets.complexity, datasets.audit),
     "Operate": (run.serve,),
 }
 GROUPS = (
     ("expand", expand.app, "Change it"),
     ("apis", apis.app, "APIs and worlds"),
     ("world", world.app, "APIs and worlds"),
-    ("runs", runs.app, "Operate"),
+    ("runs", show.RUNS, "Operate"),
     ("cache", cache.app, "Operate"),
 )
 for panel, commands in PANELS.items():

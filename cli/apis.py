@@ -16,9 +16,9 @@ from toolloom.cli.console import (
     NOTHING_ACCEPTED,
     Outputs,
     complain,
-    console_on,
     known,
     say,
+    ticking,
 )
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ def import_(
     `toolloom apis import --mcp "mcp-server-git" --into work`
     """
     from toolloom.pipeline.apis.pool import open_pool
-    from toolloom.pipeline.apis.sources import Failed, as_json, import_into, sections, server
-    from toolloom.pipeline.pages.screen import ticking
+    from toolloom.pipeline.apis.sources import import_into, sections, server
     from toolloom.pipeline.render.section import safe_json
     from toolloom.pipeline.store.files import write_lines
     from toolloom.schemas import ApiSource, Format, NothingFound, StoreError
@@ -109,22 +108,21 @@ def import_(
     if not given:
         raise NothingFound("There is nothing to import: name a SOURCE, or a server with --mcp.")
     pool = open_pool(outputs, into)
-    with ticking(console_on(sys.stderr)) as tell:
+    with ticking() as tell:
         marks = {"category": category, "collection": collection}
         marked = [source.model_copy(update=marks) for source in given]
-        outcomes = import_into(
+        made, failed = import_into(
             pool, marked, outputs, lambda source, n: tell(f"{source}: {n:,} APIs so far")
         )
-    failed = [one for one in outcomes if isinstance(one, Failed)]
-    made = [one for one in outcomes if not isinstance(one, Failed)]
-    whole = safe_json(as_json(pool.name, outcomes))
     file = sys.stderr if report == "-" else sys.stdout
     if made:
         say(sections(made, str(pool.path / "imports.jsonl")), "", file=file)
     apis = sum(one.imported for one in made)
     say(f"{apis:,} API{'' if apis == 1 else 's'} imported into {pool.path}.", file=file)
     if failed:
-        complain("\n".join(f"{one.source}: not imported. {one.error}" for one in failed))
+        complain("\n".join(f"{each['source']}: not imported. {each['error']}" for each in failed))
+    imports = [each.model_dump(mode="json") for each in made]
+    whole = safe_json({"pool": pool.name, "imports": imports, "failed": failed})
     if report == "-":
         print(whole)
     elif report:

@@ -6,7 +6,10 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from toolloom.schemas import Recipe
 
 LOG = logging.getLogger("toolloom")
+SECONDS_BETWEEN_LINES = 3.0  # of work that is no run
 
 
 def _local(folder: str | Path) -> Path:
@@ -87,6 +91,32 @@ def say(*things: RenderableType | list[Section], file: Any = None) -> None:
             # Lines of ours are left whole, so that they can be copied.
             whole = isinstance(thing, str)
             console.print(text(thing) if whole else thing, soft_wrap=whole)
+
+
+@contextmanager
+def ticking() -> Iterator[Callable[[str], None]]:
+    """For work that is no run: yields what is told how far it is, in words, as often as one likes;
+    a line is printed on standard error now and then, from a thread."""
+    from toolloom.pipeline.render.terminal import text
+
+    over, began, words, console = threading.Event(), time.monotonic(), [""], console_on(sys.stderr)
+
+    def tick() -> None:
+        while not over.wait(SECONDS_BETWEEN_LINES):
+            if words[0]:
+                seconds = time.monotonic() - began
+                console.print(text(f"{words[0]}, {seconds:.0f} s"), soft_wrap=True)
+
+    def tell(line: str) -> None:
+        words[0] = line
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield tell
+    finally:
+        over.set()
+        thread.join()
 
 
 def deliver(report: BaseModel, target: str | None, *things: RenderableType | list[Section]) -> None:

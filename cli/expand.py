@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from toolloom.schemas import JsonObject, Rejected, Template
 
 
-HELP = "Add rows of templates to a dataset, or preview what written templates make."
 DATASET = "dataset"  # the command that is meant where none is named
 
 
@@ -36,7 +35,11 @@ class OrDataset(TyperGroup):
         return super().parse_args(ctx, args if named else [DATASET, *args])
 
 
-app = typer.Typer(cls=OrDataset, rich_markup_mode="markdown", help=HELP)
+app = typer.Typer(
+    cls=OrDataset,
+    rich_markup_mode="markdown",
+    help="Add rows of templates to a dataset, or preview what written templates make.",
+)
 
 RecipeAt = Annotated[
     Path | None,
@@ -79,7 +82,7 @@ def expand(
         "templates": [str(path) for path in templates or ()] or None,
         "mine": False if no_mine else None,
     }
-    _add("expand", asked, dataset, options, split, version, seed, recipe)
+    _add("expand", asked, dataset, options, split, version=version, seed=seed, recipe=recipe)
 
 
 @with_run_options
@@ -114,7 +117,7 @@ def rewrite(
     Example: `toolloom rewrite quickstart --votes 1`
     """
     asked = {"seeds": [str(path) for path in seeds or ()] or None, "votes": votes, "coarse": coarse}
-    _add("rewrite", asked, dataset, options, split, version, seed, recipe)
+    _add("rewrite", asked, dataset, options, split, version=version, seed=seed, recipe=recipe)
 
 
 def _add(
@@ -123,27 +126,24 @@ def _add(
     dataset: str,
     options: RunOptions,
     splits: list[str] | None,
-    version: str | None,
-    seed: int | None,
-    recipe: Path | None,
+    **begin: Any,
 ) -> None:
-    """Add to a dataset what was asked for, with the defaults of what was not."""
+    """Add to a dataset what was asked for, with defaults for the rest; `begin` as in `extend`."""
     from toolloom.pipeline.growth import parsed_plan
-    from toolloom.schemas import ExpansionPlan, RewritePlan, Split
+    from toolloom.schemas import ExpansionPlan, Split
 
     for name in splits or ():
         known("--split", name, list(Split))
     asked = {**asked, "splits": splits or None}
     given = {name: value for name, value in asked.items() if value is not None}
-    kind: Any = ExpansionPlan if command == "expand" else RewritePlan
-    plan = parsed_plan(kind, given, "--")
+    plan = parsed_plan(command, given, "--")
     task = "Rewriting requests, for {version}"
     advice = "Requests that have instructions already are not rewritten."
-    if command == "expand":
+    if isinstance(plan, ExpansionPlan):
         task = f"Adding {plan.rows:,} rows, for {{version}}"
         advice = "Another --seed, or more --templates, may add rows."
     change = {command: plan.model_dump(mode="json")}
-    extend(dataset, change, task, advice, options, version=version, seed=seed, recipe=recipe)
+    extend(dataset, change, task, advice, options, **begin)
 
 
 SHOWN = 10  # templates mined of a dataset

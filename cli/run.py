@@ -33,8 +33,7 @@ from toolloom.cli.console import (
 )
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.progress import Progress
-    from toolloom.pipeline.run import Made
+    from toolloom.pipeline.run import Made, Progress
     from toolloom.pipeline.store.run_folder import RunFolder
     from toolloom.schemas import JsonObject, Recipe
 
@@ -126,19 +125,14 @@ def validate(recipe: RecipePath) -> None:
 
     Example: `toolloom validate recipes/quickstart.yaml`
     """
-    from toolloom.pipeline.apis.catalogue import category
+    from toolloom.pipeline.apis.search import category
     from toolloom.pipeline.apis.sources import described
     from toolloom.pipeline.pages.sections import recipe_sections
     from toolloom.pipeline.stage import check, planned
     from toolloom.pipeline.stages import STAGES
     from toolloom.schemas import RecipeError, TemplateError, load_recipe
-    from toolloom.schemas.recipe import readable_sources
 
-    try:
-        chosen = load_recipe(recipe)
-    except RecipeError as error:
-        _, faults = described(readable_sources(recipe))
-        raise RecipeError("\n".join((str(error), *faults))) from error
+    chosen = load_recipe(recipe)
     for name in chosen.apis.categories:
         category(name)
     sources, faults = described(chosen.apis.sources)
@@ -284,7 +278,7 @@ def carry_out(planned: Recipe, message: str, options: RunOptions, **parameters: 
     """In this process, or in the flow that has these parameters; `message` begins it."""
     from toolloom.pipeline import run as runner
     from toolloom.pipeline.pages.sections import too_small
-    from toolloom.pipeline.shard import check_engine
+    from toolloom.pipeline.stage import check_engine
 
     engine = options.engine or ("prefect" if server_is_configured() else "local")
     outputs, cache = options.outputs, options.cache
@@ -393,7 +387,7 @@ def serve(
     if cache:
         os.environ["TOOLLOOM_CACHE"] = cache  # where the processes of its runs look
     from toolloom import flows
-    from toolloom.pipeline.orchestration.serving import serve_flow
+    from toolloom.pipeline.orchestration.server import serve_flow
     from toolloom.pipeline.store.sync import is_address
 
     where = outputs if is_address(outputs) else str(Path(outputs).absolute())

@@ -1,9 +1,8 @@
 """Requests through the Batch API: gathered, sent as one file, answered within a day, for less.
 
-A batch is written down beside the responses before anything of it is sent, so that one that was
-paid for is found again whenever the process is killed:
+A batch is written down beside the responses once its file is at the endpoint, before it is made, so
+that one that was paid for is found again whenever the process is killed:
 
-    gathered    nothing that could be paid for exists yet
     uploaded    its file lies at the endpoint as `remote`; perhaps the batch exists
     open        it goes by the name `remote` at the endpoint
 
@@ -36,7 +35,7 @@ Failed: TypeAlias = dict[str, tuple[Exception, Usage]]
 """What is wrong with requests, by their keys, and what each may have used."""
 
 URL: Final = "/v1/chat/completions"
-GATHERED, UPLOADED, OPEN = "gathered", "uploaded", "open"
+UPLOADED, OPEN = "uploaded", "open"
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 FULL = "token_limit_exceeded"
 LABEL = "toolloom"  # of the metadata that holds a batch's own name
@@ -74,7 +73,7 @@ class BatchRow:
 
     name: str
     tries: dict[str, Try]
-    state: str = GATHERED
+    state: str = ""
     remote: str = ""
     at: float = field(default_factory=time.time)  # of the state
 
@@ -182,7 +181,7 @@ class Batcher:
         if row.name in self._batches:
             return
         for key, one in row.tries.items():
-            if row.state != GATHERED and one.run == self._gateway.run:
+            if row.state and one.run == self._gateway.run:
                 self._budget.resume()  # it is in what the run has spent
                 self._reserved[key] = one.most
         self._sent.update(row.tries)
@@ -255,7 +254,6 @@ class Batcher:
             )
             return made.id
 
-        await self._write(row)
         row.remote = await self._client.call(upload, TRANSFER_SECONDS)
         row.state, row.at = UPLOADED, time.time()
         await self._write(row)

@@ -227,8 +227,7 @@ class Cache:
             " FROM responses WHERE run = :run AND kind != 'execution'"
             " UNION ALL SELECT requests, tokens, 0, cost FROM lost WHERE run = :run"
             " UNION ALL SELECT 1, sent, received, cost FROM batch_requests AS b"
-            " JOIN batches ON batches.id = batch WHERE run = :run AND state != 'gathered'"
-            " AND NOT EXISTS (SELECT 1 FROM responses WHERE responses.key = b.key)"
+            " WHERE run = :run AND NOT EXISTS (SELECT 1 FROM responses WHERE responses.key = b.key)"
         )
 
         def total(connection: sqlite3.Connection) -> Usage:

@@ -14,7 +14,10 @@ from typing import Any, Self
 from toolloom.schemas import EndpointError, JsonObject, canonical
 
 NAME = "smollm2-135m-instruct"
-SLOTS = 8  # 17 % faster than 4 on two cores; each slot takes 94 MB
+SLOTS = 8  # requests answered at once; 17 % faster than 4 on two cores; each slot takes 94 MB
+# llama.cpp's threads spin while they wait for each other: as many as there are cores come to a
+# standstill as soon as anything else, such as our own event loop, runs.
+THREADS = max(1, (os.cpu_count() or 2) // 2)
 CONTEXT = 4096  # tokens for each slot
 LONGEST_TEXT = 1024  # tokens of a text to embed; 2048 would take another 300 MB
 PREFIXES = 512  # MiB for prompt prefixes that no slot holds; without a bound it takes 8 GiB
@@ -28,20 +31,11 @@ GUIDANCE = {"whitespace_flexible": False, "lenient": True}
 
 
 class LocalServer:
-    """An OpenAI-compatible server on a free port of 127.0.0.1. A plain or `async` context."""
+    """An OpenAI-compatible server on a free port of 127.0.0.1. An `async` context."""
 
-    def __init__(
-        self, slots: int = SLOTS, threads: int | None = None, embeddings: bool = False
-    ) -> None:
-        """`slots`: requests answered at once. `threads`: half of the cores if not given.
-
-        `embeddings`: serve /v1/embeddings, which a server for chat refuses.
-        """
+    def __init__(self, embeddings: bool = False) -> None:
+        """`embeddings`: serve /v1/embeddings, which a server for chat refuses."""
         self._embeddings = embeddings
-        self._slots = slots
-        # llama.cpp's threads spin while they wait for each other: as many as there are cores
-        # come to a standstill as soon as anything else, such as our own event loop, runs.
-        self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
         self._server: Any = None
         self.base_url = ""
 
@@ -66,10 +60,9 @@ class LocalServer:
             # A text is embedded in one batch or refused.
             chosen.n_ctx = chosen.n_batch = chosen.n_ubatch = LONGEST_TEXT
         else:
-            chosen.n_parallel = self._slots
-            chosen.n_ctx = CONTEXT * self._slots
-        chosen.cpuparams.n_threads = self._threads
-        chosen.cpuparams_batch.n_threads = self._threads
+            chosen.n_parallel = SLOTS
+            chosen.n_ctx = CONTEXT * SLOTS
+        chosen.cpuparams.n_threads = chosen.cpuparams_batch.n_threads = THREADS
         self._server = xllamacpp.Server(chosen)
         address = self._server.listening_address
         # Goes through the server's queue, and so comes back once its loop runs. A server that is
@@ -98,15 +91,9 @@ class LocalServer:
         except OSError:
             return False
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
     async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.__enter__)
+        await asyncio.to_thread(self.start)
+        return self
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.stop)

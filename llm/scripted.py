@@ -36,8 +36,7 @@ from typing import Any, Self, TypeAlias
 
 from aiohttp import web
 
-from toolloom.llm.json_output import readings
-from toolloom.llm.messages import SCHEMA_SENTENCE
+from toolloom.llm.messages import SCHEMA_SENTENCE, readings
 from toolloom.schemas import JsonObject, canonical, digest
 
 GOODBYE = struct.pack("ii", 1, 0)  # linger for no time: TCP sends a reset

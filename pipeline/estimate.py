@@ -22,9 +22,9 @@ from pydantic import Field
 
 from toolloom.llm.cache import address
 from toolloom.pipeline.dataset.run_report import Summary
-from toolloom.pipeline.progress import Progress
-from toolloom.pipeline.run import run, sample_of, standard_stages
+from toolloom.pipeline.run import Progress, run, sample_of
 from toolloom.pipeline.stage import Context, Stage, StageInput, planned, use_of
+from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.schemas import (
     ApiSource,
@@ -105,7 +105,7 @@ async def estimate(
     *,
     outputs: Path = Path("outputs"),
     cache: str | None = None,
-    stages: Sequence[Stage] | None = None,
+    stages: Sequence[Stage] = STAGES,
     progress: Progress | None = None,
 ) -> Forecast:
     """Take `n` queries through the stages, and forecast the whole run from what they took.
@@ -113,7 +113,7 @@ async def estimate(
     `cache`: as for a run; by default that of `outputs`. The sample is asked directly, also where
     the run will use batches, which may take a day. Raises what a run raises.
     """
-    chosen = planned(standard_stages() if stages is None else stages, recipe)
+    chosen = planned(stages, recipe)
     sampled, direct = {stage.name: Sampled() for stage in chosen}, {"mode": "direct"}
     # The queries of a sample, without batches; its domains are the run's.
     agents = {name: {**fields, **direct} for name, fields in recipe.agents.items()}

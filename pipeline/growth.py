@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -48,7 +48,6 @@ from toolloom.schemas import (
     parse_recipe,
 )
 
-Plan = TypeVar("Plan", ExpansionPlan, RewritePlan)
 Lines: TypeAlias = Callable[[], Iterable[bytes]]
 """Lines of a file, made when they are written."""
 
@@ -172,28 +171,16 @@ def _known_line(version: Version, row: JsonObject) -> bytes:
     return to_line({**told, "text": compared({"dialogue": dialogue}), "intent": intent})
 
 
-def plan_change(
-    outputs: Path,
-    dataset: str,
-    change: JsonObject,
-    *,
-    version: str | None = None,
-    seed: int | None = None,
-    recipe: Recipe | None = None,
-) -> Recipe:
+def plan_change(outputs: Path, dataset: str, change: JsonObject, **given: Any) -> Recipe:
     """The plan of a change in its JSON form, as a flow is given it: the fields of one of
-    `regenerate`, `expand` and `rewrite`. Raises RecipeError for one that is none."""
-    given: dict[str, Any] = {"version": version, "seed": seed, "recipe": recipe}
+    `regenerate`, `expand` and `rewrite`; `given` are the `version`, `seed` and `recipe` that it
+    takes. Raises RecipeError for one that is none."""
     match list(change.items()):
         case [("regenerate", dict(fields))] if fields.keys() <= {"split", "keep"}:
-            wanted: dict[str, Any] = {"split": "", **fields, **given}
-            return plan_regeneration(outputs, dataset, **wanted)
-        case [("expand", dict(fields))]:
-            expand = parsed_plan(ExpansionPlan, fields, "change.expand.")
-            return plan_extension(outputs, dataset, expand=expand, **given)
-        case [("rewrite", dict(fields))]:
-            rewrite = parsed_plan(RewritePlan, fields, "change.rewrite.")
-            return plan_extension(outputs, dataset, rewrite=rewrite, **given)
+            return plan_regeneration(outputs, dataset, **{"split": "", **fields}, **given)
+        case [(("expand" | "rewrite") as kind, dict(fields))]:
+            plan = parsed_plan(kind, fields, f"change.{kind}.")
+            return plan_extension(outputs, dataset, **{**given, kind: plan})
     raise RecipeError("change: is not one of `regenerate`, `expand`, `rewrite` with fields.")
 
 
@@ -348,19 +335,20 @@ def hold_version(outputs: Path, dataset: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def parsed_plan(kind: type[Plan], fields: JsonObject, where: str = "plan.") -> Plan:
-    """What is to be added, with the defaults of what is not said.
+def parsed_plan(kind: str, fields: JsonObject, where: str) -> ExpansionPlan | RewritePlan:
+    """What is to be added by `expand` or `rewrite`, with the defaults of what is not said.
 
     Raises RecipeError, which names the first field that does not fit, after `where`.
     """
+    plan: type[ExpansionPlan | RewritePlan] = ExpansionPlan if kind == "expand" else RewritePlan
     try:
-        return kind.model_validate(fields)
+        return plan.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
         name = "".join(str(part) for part in first["loc"][:1])
         said = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            said = f"unknown field; known here: {', '.join(sorted(kind.model_fields))}."
+            said = f"unknown field; known here: {', '.join(sorted(plan.model_fields))}."
         raise RecipeError(f"{where if name else where.rstrip('.')}{name}: {said}") from error
 
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from itertools import islice
 from multiprocessing import get_context, parent_process
 from typing import TypeVar
@@ -38,7 +39,10 @@ def in_processes(
         waiting = deque[tuple[T, Future[R] | None]]()
         while True:
             for task in islice(left, AHEAD * count - len(waiting)):
-                waiting.append((task, _submitted(pool, work, task)))
+                future: Future[R] | None = None
+                with suppress(RuntimeError):  # of a pool that is broken
+                    future = pool.submit(work, task)
+                waiting.append((task, future))
             if not waiting:
                 return
             task, future = waiting.popleft()
@@ -49,13 +53,6 @@ def in_processes(
             yield result
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _submitted(pool: ProcessPoolExecutor, work: Callable[[T], R], task: T) -> Future[R] | None:
-    try:
-        return pool.submit(work, task)
-    except RuntimeError:  # it is broken
-        return None
 
 
 def _begin() -> None:

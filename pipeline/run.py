@@ -1,4 +1,5 @@
-"""Runs a recipe: all that is not finished yet, then the published version; and previews.
+"""Runs a recipe: all that is not finished yet, then the published version; and previews. `Progress`
+is how far a run is, in figures.
 
 Stages are taken in segments. A segment begins where a stage needs all of what came before it (it
 feeds itself, or the stage before it settled) and reaches as far as records stream: a shard goes
@@ -23,7 +24,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from threading import Event
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
@@ -32,28 +33,39 @@ from toolloom.llm.messages import WORK, Work
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.dataset.run_report import Summary, summarise
 from toolloom.pipeline.growth import begin
-from toolloom.pipeline.progress import Progress
-from toolloom.pipeline.shard import Cluster, Engine
 from toolloom.pipeline.stage import (
+    NOTHING,
+    Cluster,
     Context,
+    Engine,
     Sifted,
     Stage,
     StageInput,
     check,
     main_before,
-    nothing_of,
     planned,
     planned_stage,
     together,
     work_on,
 )
+from toolloom.pipeline.stages import STAGES
 from toolloom.pipeline.store.files import Rows, Stopped
 from toolloom.pipeline.store.run_folder import Mark, RunFolder, StageFolder, batches
 from toolloom.pipeline.store.sync import local_outputs
 from toolloom.pipeline.worlds.library import keep
-from toolloom.schemas import Granularity, Instruction, Recipe, Record, Rejected, Sample, load_recipe
+from toolloom.schemas import (
+    Granularity,
+    Instruction,
+    Outcome,
+    Recipe,
+    Record,
+    Rejected,
+    Sample,
+    load_recipe,
+)
 
 T = TypeVar("T")
+SECONDS_BETWEEN_LINES = 20.0
 
 # A flow's parameters are JSON, because servers keep them; what a caller in the same process adds
 # travels beside them: `progress`, `stages` and `cache`, whose path may hold a password. Not in
@@ -88,7 +100,7 @@ async def run(
     cache, if it is not that of `outputs`: a path or a SQLAlchemy URL. `engine`: opens the cluster
     that works on shards of stages that ask; without one they are worked on here.
     """
-    chosen = planned(standard_stages() if stages is None else stages, recipe)
+    chosen = planned(STAGES if stages is None else stages, recipe)
     folder, started = RunFolder(outputs / "runs" / recipe.run_id), time.monotonic()
     builds = recipe.regenerate or recipe.extend
     start = begin(recipe, outputs, chosen) if builds else None
@@ -111,16 +123,16 @@ async def run(
                 watch.opened(gateway.stats)
                 known = folder.worlds if start or recipe.writes_worlds else tuple
                 context = Context.of(recipe, gateway, known)
-                clusters: list[Cluster] = []
+                cluster: Cluster | None = None
 
-                async def away(opened: Engine) -> Cluster:
-                    if not clusters:
-                        workers = await stack.enter_async_context(opened())
-                        clusters.append(Cluster(workers, recipe, gateway, known))
-                    return clusters[0]
+                async def away() -> Cluster | None:
+                    nonlocal cluster
+                    if engine and not cluster:
+                        workers = await stack.enter_async_context(engine())
+                        cluster = Cluster(workers, recipe, gateway, known)
+                    return cluster
 
-                send = partial(away, engine) if engine else None
-                await RunJob(folder, context, chosen, run_shard, watch, send).run()
+                await RunJob(folder, context, chosen, run_shard, watch, away).run()
             stats = gateway.stats
     return summarise(
         folder,
@@ -227,13 +239,6 @@ def _loaded(recipe: Recipe | str | Path) -> Recipe:
     return recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
 
 
-def standard_stages() -> tuple[Stage, ...]:
-    """The stages; imported late, because tests and tools bring their own."""
-    from toolloom.pipeline.stages import STAGES
-
-    return STAGES
-
-
 def segments(stages: Sequence[Stage], finished: Callable[[Stage], bool]) -> Iterator[list[Stage]]:
     """The unfinished stages, in groups through which a shard can go on its own."""
     segment: list[Stage] = []
@@ -286,7 +291,7 @@ class RunJob:
     stages: tuple[Stage, ...]
     run_shard: RunShard
     progress: Progress
-    away: Callable[[], Awaitable[Cluster]] | None = None  # asked once a cluster has work
+    away: Callable[[], Awaitable[Cluster | None]]  # asked once a cluster has work
 
     async def run(self) -> None:
         for stage in self.stages:
@@ -327,14 +332,13 @@ class RunJob:
         before = main_before(self.stages, stage)
 
         def earlier(name: str) -> Rows:
-            return self.folder.stage(name).accepted(stop) if name in names else nothing_of(name)
+            return self.folder.stage(name).accepted(stop) if name in names else NOTHING
 
         return StageInput(
             self.context.recipe,
             stage.name,
-            earlier(before.name) if before else nothing_of(""),
+            earlier(before.name) if before else NOTHING,
             self.folder.known(stop),
-            self._files(stage).path,
             earlier,
             before.writes if before else Record,
         )
@@ -342,7 +346,7 @@ class RunJob:
     async def _run_segment(self, segment: list[Stage]) -> int:
         """Carry all shards through a segment; how many there were."""
         shards = enumerate(self._shards(segment[0]))
-        cluster = await self.away() if self.away and any(map(self._leaves, segment)) else None
+        cluster = await self.away() if any(map(self._leaves, segment)) else None
         at_once = cluster.slots if cluster else shards_in_flight(self.context.recipe, segment)
         done: list[int] = []
 
@@ -391,3 +395,175 @@ class RunJob:
         if before is None:
             raise ValueError(f"the first stage, {stage.name}, has nothing to draw from")
         return self._files(before).groups(before.writes, size)
+
+
+@dataclass
+class StageFigures:
+    """One stage. `done` counts records that entered it; each may give several, or none."""
+
+    name: str
+    expects: Callable[[int], int | None]
+    asks: bool = True  # a model
+    beside: bool = False  # what it makes stands beside the rows
+    late: bool = False  # it feeds itself, so that its total is a forecast until it is finished
+    done: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    requests: int = 0  # that the records took which were worked on since this start of the run
+    worked: int = 0  # how many these are, on any machine
+    finished: bool = False
+    total: int | None = None
+    sure: bool = False  # `total` is known, not forecast
+
+    def forecast(self, before: StageFigures | None) -> None:
+        """Set the total from what the stage before accepted, or will if it goes on like this."""
+        if self.finished:
+            self.total, self.sure = self.done, True
+            return
+        coming = before.coming() if before else 0
+        total = None if coming is None else self.expects(coming)
+        self.total = None if total is None else max(total, self.done)
+        known = before is None or before.finished or self.expects(0) == self.expects(1)
+        self.sure = known and not self.late
+
+    def coming(self) -> int | None:
+        """How many records it will have accepted in the end."""
+        if self.finished or self.total is None:
+            return self.accepted if self.finished else None
+        rate = self.accepted / self.done if self.done else 1.0
+        return round(self.accepted + (self.total - self.done) * rate)
+
+    def requests_left(self) -> float | None:
+        """None before it is known what a record takes."""
+        if self.finished or not self.asks or self.total == self.done:
+            return 0.0
+        if self.total is None or not self.worked:
+            return None
+        return (self.total - self.done) * self.requests / self.worked
+
+
+class Progress:
+    """Told of what happens in a run, while it happens, and shows nothing itself: what shows it is
+    derived from it, a terminal and log lines in pages/screen.py. `on_start` is called when its work
+    begins, after what it needs is started."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, StageFigures] = {}
+        self.on_start: Callable[[], None] = lambda: None
+        self.run = ""
+        self._stats: Stats | None = None
+        self._priced = False
+        self._began = self._shown = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def say(self, event: str, message: str, **facts: Any) -> None:
+        """Show something that happens once."""
+
+    def show(self) -> None:
+        """Show how far the run is."""
+
+    def planned(self, recipe: Recipe, stages: Sequence[Stage]) -> None:
+        """The run begins."""
+        self.on_start()
+        self.run, self._priced = recipe.run_id, bool(recipe.prices)
+        self.stages = {
+            s.name: StageFigures(
+                s.name, _expecting(s, recipe), bool(s.agent), s.beside, s.beside and bool(s.feed)
+            )
+            for s in stages
+        }
+
+    def opened(self, stats: Stats) -> None:
+        """The gateway's counters, live."""
+        self._stats = stats
+
+    def worked(self, stage: str, outcome: Outcome) -> None:
+        """A record's outcome, before its shard is on the disk."""
+        records: tuple[Any, ...] = (*outcome.accepted, *outcome.rejected)
+        # Records of one outcome may share one provenance, which counts once.
+        shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
+        requests = sum(share.requests for share in shares)
+        self._add(stage, 1, len(outcome.accepted), len(outcome.rejected), requests)
+
+    def returned(self, stage: str, entered: int, mark: Mark) -> None:
+        """A shard that so many records entered, from another machine: the outcomes of all."""
+        self._add(stage, entered, mark.accepted, mark.rejected, mark.use.requests)
+
+    def _add(
+        self, stage: str, done: int, accepted: int, rejected: int, requests: int | None = None
+    ) -> None:
+        """`requests`: None for records of before this start of the run."""
+        figures = self.stages[stage]
+        figures.done += done
+        figures.accepted += accepted
+        figures.rejected += rejected
+        if requests is not None:
+            figures.worked += done
+            figures.requests += requests
+        if time.monotonic() - self._shown > SECONDS_BETWEEN_LINES:
+            self._shown = time.monotonic()
+            self.show()
+
+    def shard_done(self, stage: str, shard: int, mark: Mark, records: int, fresh: bool) -> None:
+        """A shard of so many records is finished; not `fresh` if an earlier process did it."""
+        if not fresh:
+            self._add(stage, records, mark.accepted, mark.rejected)
+
+    def stage_done(self, stage: str, mark: Mark) -> None:
+        """A stage is complete. Its mark replaces the counts: settling may have rejected some."""
+        known = self.stages[stage]
+        known.accepted, known.rejected, known.finished = mark.accepted, mark.rejected, True
+        known.done = known.done or mark.accepted + mark.rejected
+        self._shown = time.monotonic()
+        self.show()
+
+    def figures(self) -> list[StageFigures]:
+        """The stages with their totals as far as they can be told now."""
+        before: StageFigures | None = None
+        stages = list(self.stages.values())  # the bars are drawn by another thread
+        for stage in stages:
+            stage.forecast(before)
+            if not stage.beside:
+                before = stage
+        return stages
+
+    def seconds_left(self) -> float | None:
+        """A forecast from the requests that records took so far and the speed so far."""
+        stages = self.figures()
+        left = [stage.requests_left() for stage in stages]
+        answers = self._stats.asked + self._stats.cached if self._stats else 0
+        if None in left or not answers:
+            return None
+        # Requests that no finished record accounts for belong to records under way.
+        ahead = max(0, answers - sum(stage.requests for stage in stages))
+        return max(0.0, sum(filter(None, left)) - ahead) * self._seconds() / answers
+
+    def _seconds(self) -> float:
+        return max(time.monotonic() - self._began, 1e-3)
+
+    def facts(self) -> dict[str, Any]:
+        """The counters, the speeds and the time as JSON values; no cost without prices."""
+        seconds, stats, left = self._seconds(), self._stats, self.seconds_left()
+        if stats is None:
+            return {"seconds": round(seconds, 1)}
+        return {
+            "requests": stats.asked,
+            "cached": stats.cached,
+            "requests_per_second": round(stats.asked / seconds, 1),
+            "tokens_per_second": round(stats.completion_tokens / seconds, 1),
+            "retries": stats.retries,
+            **({"cost": round(stats.cost, 6)} if self._priced else {}),
+            "seconds": round(seconds, 1),
+            **({} if left is None or left < 1 else {"seconds_left": round(left)}),
+        }
+
+
+def _expecting(stage: Stage, recipe: Recipe) -> Callable[[int], int | None]:
+    """How many records enter a stage, from how many the stage before accepted."""
+    if stage.expects:
+        return partial(stage.expects, recipe)
+    return lambda coming: None if stage.feed else coming

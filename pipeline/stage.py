@@ -1,37 +1,60 @@
 """What a stage is: a plain async function over one record, and where its records come from; and the
-work on a shard's records, the same wherever it is done: here, or on a cluster's worker.
+work on a shard's records, the same wherever it is done: here, or on a worker of a cluster.
+
+A worker shares nothing with the run: it is given the records and its part of the limits, and gives
+back lines and responses, which the run's own process writes. So a worker that dies may cost its
+shard once more, and nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import sys
+import tempfile
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from toolloom.agents.ask import Job
 from toolloom.llm import Gateway, Model
+from toolloom.llm.cache import Entry
+from toolloom.llm.client import Stats
 from toolloom.llm.messages import WORK, Work
+from toolloom.pipeline.apis.search import Finder
+from toolloom.pipeline.environments.executed import Executions
 from toolloom.pipeline.store.files import Rows, read_records, record_line
 from toolloom.pipeline.store.run_folder import PlannedStage
+from toolloom.pipeline.store.secrets import SECRETS, keys_of
+from toolloom.pipeline.worlds.library import Worlds, names
 from toolloom.schemas import (
     AgentName,
+    Budget,
+    ClusterError,
+    Endpoint,
     JsonObject,
     Outcome,
     Recipe,
+    RecipeError,
     Record,
     Rejected,
+    ToolloomError,
     Usage,
     seed_for,
 )
 
-if TYPE_CHECKING:
-    from toolloom.pipeline.apis.search import Finder
-    from toolloom.pipeline.environments.executed import Executions
-    from toolloom.pipeline.worlds.library import Worlds
+T = TypeVar("T")
+
+MODULES = {"dask": ("prefect_dask", "distributed"), "ray": ("prefect_ray", "ray")}
+LIMITS = ("concurrency", "requests_per_minute", "tokens_per_minute")
 
 
 @dataclass(frozen=True)
@@ -49,10 +72,6 @@ class Context:
         cls, recipe: Recipe, gateway: Gateway, known: Callable[[], Iterable[JsonObject]] = tuple
     ) -> Context:
         """`known`: the worlds of the run, as JSON, once it has them."""
-        from toolloom.pipeline.apis.search import Finder
-        from toolloom.pipeline.environments.executed import Executions
-        from toolloom.pipeline.worlds.library import Worlds, names
-
         plan = recipe.search
         embedder = gateway.embedder(plan.embeddings) if plan.embeddings else None
         executions = Executions(recipe.apis.sources, gateway.cache, recipe.seed)
@@ -69,9 +88,8 @@ def job_of(context: Context, stage: str, agent: AgentName, record_id: str) -> Jo
     return Job(stage, agent, record_id, seed, context.model(agent))
 
 
-def nothing_of(stage: str) -> Rows:
-    """What a stage that is not there accepted."""
-    return Rows(Path(stage), 0)
+NOTHING = Rows(Path(), 0)
+"""What a stage that is not there accepted."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +98,10 @@ class StageInput:
 
     recipe: Recipe
     stage: str
-    rows: Rows  # all that the last stage before it that is not `beside` accepted
-    known: Rows  # rows that are published already and stay: id, text, intent and so on
-    scratch: Path  # a folder for files that need not survive
-    earlier: Callable[[str], Rows] = nothing_of  # what any earlier stage accepted, by its name
+    rows: Rows = NOTHING  # all that the last stage before it that is not `beside` accepted
+    known: Rows = NOTHING  # rows that are published already and stay: id, text, intent and so on
+    earlier: Callable[[str], Rows] = lambda stage: NOTHING  # what an earlier stage accepted
     kind: type[Record] = Record  # what `rows` are
-
-    @classmethod
-    def none(cls, recipe: Recipe, stage: str) -> StageInput:
-        """That of a stage before which nothing was accepted."""
-        return cls(recipe, stage, nothing_of(stage), nothing_of(stage), Path(stage))
 
     def records(self) -> Iterator[Any]:
         """The rows as records."""
@@ -175,14 +187,10 @@ def check(stages: Iterable[Stage], recipe: Recipe) -> None:
             stage.check(recipe)
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True)
 class ShardPart:
     """A shard or a part of one, as its lines: they take a fifth of the memory of records."""
 
-    entered: int
     accepted: list[bytes]
     rejected: list[bytes]
     uses: list[Usage]  # of each record: sums of costs differ by how they are grouped
@@ -213,7 +221,6 @@ async def work_on(
 
     outcomes = await together(one(record) for record in records)
     return ShardPart(
-        len(outcomes),
         [record_line(record) for outcome in outcomes for record in outcome.accepted],
         [record_line(record) for outcome in outcomes for record in outcome.rejected],
         [use_of(stage.name, outcome) for outcome in outcomes],
@@ -242,3 +249,214 @@ def use_of(stage: str, outcome: Outcome) -> Usage:
     # Sorted, as sums of costs differ by their order.
     sums = {name: sum(sorted(getattr(p, name) for p in shares)) for name in Usage.model_fields}
     return Usage.model_validate(sums)
+
+
+@dataclass(frozen=True, eq=False)
+class ShardTask:
+    """What goes to a worker. What may hold a secret, or is long, is not shown."""
+
+    id: str
+    shard: int
+    stage: Stage = field(repr=False)
+    records: Sequence[Record] = field(repr=False)
+    recipe: Recipe = field(repr=False)  # with a worker's part of the limits and the budget
+    run: str
+    code: str = field(repr=False)
+    worlds: Sequence[JsonObject] = field(default=(), repr=False)  # those that no file holds
+    known: Sequence[Entry] = field(default=(), repr=False)  # embeddings that need not be asked
+
+    def __dask_tokenize__(self) -> str:
+        """Its name, so that Dask does not read all of it for one."""
+        return self.id
+
+
+@dataclass(frozen=True)
+class ShardResult:
+    """What comes back: no `part` where an `error` ended the work. `used` counts lost tries too."""
+
+    part: ShardPart | None
+    responses: list[Entry]
+    stats: Stats
+    used: Usage
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Machines that work on `slots` shards at once; `run` has one done, and raises ClusterError."""
+
+    slots: int
+    run: Callable[[ShardTask], Awaitable[ShardResult]]
+
+
+Engine: TypeAlias = Callable[[], AbstractAsyncContextManager[Workers]]
+"""Starts a cluster, or finds one."""
+
+
+def check_engine(recipe: Recipe, engine: str, address: str | None) -> bool:
+    """Whether a run's shards go to a cluster. Raises RecipeError or ClusterError if they cannot."""
+    if engine not in MODULES:
+        if address:
+            raise ClusterError("--address is that of a cluster: it needs --engine dask or ray.")
+        return False
+    if any(endpoint.batched for endpoint in recipe.endpoints):
+        raise RecipeError(
+            "mode: batch has no use for a cluster, as one process can wait for all batches. Leave "
+            "out --engine, or set `mode: direct`."
+        )
+    if not all(map(find_spec, MODULES[engine])):
+        raise ClusterError(
+            f"The engine {engine} is not installed. Install it on every machine with "
+            f"`pip install 'toolloom[{engine}]'`."
+        )
+    return True
+
+
+@cache
+def code() -> str:
+    """What decides a dataset's bytes: the code, as its manifest names it, and the Python."""
+    from toolloom.pipeline.dataset.publish import code_hash
+
+    return f"{code_hash()} on Python {sys.version_info.major}.{sys.version_info.minor}"
+
+
+class Cluster:
+    """The run's side of its workers: shares out its limits, and writes what was answered."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        recipe: Recipe,
+        gateway: Gateway,
+        known: Callable[[], Iterable[JsonObject]],
+    ) -> None:
+        """`known`: the worlds of the run, which workers cannot read."""
+        self._workers, self._recipe, self._gateway, self._known = workers, recipe, gateway, known
+        limits = [getattr(e, name) for e in recipe.endpoints if not e.local for name in LIMITS]
+        self.slots = max(1, min([workers.slots, *filter(None, limits)]))  # a part of each
+        self._parts: asyncio.Queue[Recipe] = asyncio.Queue()
+        for number in range(self.slots):
+            self._parts.put_nowait(part_of(recipe, number, self.slots))
+        self._ending = asyncio.Lock()
+        self._spent: Usage | None = None
+
+    async def run(self, stage: Stage, shard: int, records: Sequence[Record]) -> ShardPart:
+        """What becomes of a shard's records. Raises what a worker raised, and ClusterError."""
+        run, responses = self._recipe.run_id, self._gateway.cache
+        part = await self._parts.get()
+        free = self._parts.qsize() + 1
+        self._spent = self._spent or await responses.spent(run)
+        limits = self._recipe.budget.model_dump(exclude_none=True)
+        left = {
+            name: max(0, m - getattr(self._spent, name.removeprefix("max_")))
+            for name, m in limits.items()
+        }
+        parts = {name: m / free if name == "max_cost" else m // free for name, m in left.items()}
+        budget = Budget.model_construct(**parts)  # it may be nothing, which a recipe's cannot
+        held = Usage(
+            requests=budget.max_requests or 0,
+            prompt_tokens=budget.max_tokens or 0,
+            cost=budget.max_cost or 0.0,
+        )
+        self._spent += held
+        used = held  # also where nobody knows
+        try:
+            embedded = self._recipe.search.embeddings is not None
+            done = await self._workers.run(
+                ShardTask(
+                    f"{run}-{stage.name}-{shard}",
+                    shard,
+                    stage,
+                    records,
+                    part.model_copy(update={"budget": budget}),
+                    run,
+                    code(),
+                    tuple(self._known()),
+                    await responses.entries("embedding") if embedded else (),
+                )
+            )
+            used = done.used
+            await responses.write_all(done.responses)
+            answered = sum((_use_of(response) for response in done.responses), Usage())
+            if (lost := done.used - answered).requests:
+                await responses.lose(run, lost)
+            self._gateway.stats.add(done.stats)
+        finally:
+            self._spent += used - held
+            self._parts.put_nowait(part)
+        if done.part is None:
+            async with self._ending:  # shards under way end first: what they ask is paid for
+                for _ in range(self.slots):
+                    await self._parts.get()
+            raise done.error or ClusterError(f"{stage.name}, shard {shard}: nothing came back.")
+        return done.part
+
+
+async def run_shard(task: ShardTask) -> ShardResult:
+    """Do a task on this machine, with a cache of its own. What it tells of holds no secret."""
+    SECRETS.learn(keys_of(task.recipe))
+    if code() != task.code:
+        raise ClusterError(
+            "A worker's toolloom or its Python is not that of the run, and would make other bytes. "
+            "Install the same version on every machine."
+        )
+    part: ShardPart | None = None
+    failed: Exception | None = None
+    with tempfile.TemporaryDirectory(prefix="toolloom-shard-") as folder:
+        gateway = Gateway(
+            Path(folder) / "cache.sqlite",
+            prices=task.recipe.prices,
+            budget=task.recipe.budget,
+            run=task.run,
+        )
+        async with gateway:
+            await gateway.cache.write_all([replace(each, run="") for each in task.known])
+            try:
+                check([task.stage], task.recipe)
+                context = Context.of(task.recipe, gateway, lambda: task.worlds)
+                part = await work_on(task.stage, task.records, context, task.run, lambda *_: None)
+            except ToolloomError as error:
+                where = f"{socket.gethostname()}, process {os.getpid()}"
+                failed = type(error)(SECRETS.hide(f"On the worker {where}: {error}"))
+            except Exception as error:  # noqa: BLE001 - the run's process raises it
+                failed = RuntimeError(SECRETS.hide("".join(traceback.format_exception(error))))
+            old = {response.key for response in task.known}
+            responses = [each for each in await gateway.cache.entries() if each.key not in old]
+            used = await gateway.cache.spent(task.run)
+    return ShardResult(part, responses, gateway.stats, used, failed)
+
+
+def part_of(recipe: Recipe, number: int, parts: int) -> Recipe:
+    """The recipe with one part of its limits, counted from 0."""
+
+    def limits(endpoint: Endpoint) -> dict[str, int]:
+        """Nothing of an embedded model's: each worker has one of its own."""
+        whole = {} if endpoint.local else {name: getattr(endpoint, name) for name in LIMITS}
+        return {
+            name: limit // parts + (number < limit % parts)
+            for name, limit in whole.items()
+            if limit is not None
+        }
+
+    search = recipe.search
+    if embeddings := search.embeddings:
+        changed = embeddings.model_copy(update=limits(embeddings))
+        search = search.model_copy(update={"embeddings": changed})
+    agents = {
+        agent: {**changes, **limits(recipe.endpoint(agent))}
+        for agent, changes in recipe.agents.items()
+    }
+    model = recipe.model.model_copy(update=limits(recipe.model))
+    return recipe.model_copy(update={"model": model, "agents": agents, "search": search})
+
+
+def _use_of(response: Entry) -> Usage:
+    """As `Cache.spent` counts it."""
+    if response.kind == "execution":
+        return Usage()
+    return Usage(
+        requests=int(response.requests > 0),
+        prompt_tokens=response.prompt_tokens,
+        completion_tokens=response.completion_tokens,
+        cost=response.cost,
+    )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from toolloom.agents import api, domain, query, rewriter, simulator, tester
 from toolloom.agents.ask import BadAnswer, Costs, Job, duplicate, twin
-from toolloom.pipeline.apis.catalogue import categories, category, examples_for
+from toolloom.pipeline.apis.search import categories, category, examples_for
 from toolloom.pipeline.apis.sources import NOT_WANTED, imported, mended_by, shown
 from toolloom.pipeline.curation import benchmarks
 from toolloom.pipeline.curation.balance import balance
@@ -82,7 +82,7 @@ def feed_domains(given: StageInput) -> Iterator[Brief]:
 
 
 def expect_briefs(recipe: Recipe, _: int) -> int:
-    return sum(1 for _ in feed_domains(StageInput.none(recipe, "domains")))
+    return sum(1 for _ in feed_domains(StageInput(recipe, "domains")))
 
 
 async def name_domains(brief: Brief, context: Context) -> Outcome:

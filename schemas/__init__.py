@@ -6,20 +6,16 @@ its fields are the only dials there are. Errors that a user can act on are one t
 happened, where, and what to do.
 
 May touch: nothing; no other room.
-Begin with `base.py`, then `api.py`, `query.py` and `dialogue.py`, which are what a sample is made
-of, and `errors.py`.
+Begin with `base.py`, then `api.py`, `query.py` and `sample.py`, which are what a row is made of,
+and `errors.py`; `recipe.py` has the dials.
 """
 
 from toolloom.schemas.api import *
 from toolloom.schemas.base import *
-from toolloom.schemas.dialogue import *
+from toolloom.schemas.derived import *
 from toolloom.schemas.endpoint import *
 from toolloom.schemas.errors import *
-from toolloom.schemas.instruction import *
-from toolloom.schemas.plans import *
 from toolloom.schemas.query import *
 from toolloom.schemas.recipe import *
 from toolloom.schemas.sample import *
 from toolloom.schemas.splits import *
-from toolloom.schemas.template import *
-from toolloom.schemas.world import *

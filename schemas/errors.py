@@ -1,4 +1,4 @@
-"""Everything toolloom raises for a reason a user can act on.
+"""Everything toolloom raises for a reason a user can act on. The tree says what each is.
 
 ToolloomError
 ├── RecipeError            a recipe that cannot be read or does not fit the model
@@ -28,32 +28,25 @@ class ToolloomError(Exception):
     """The base: its text says what happened, where, and what to do."""
 
 
-class RecipeError(ToolloomError):
-    """A recipe that cannot be read or does not fit the model."""
+class RecipeError(ToolloomError): ...
 
 
-class TemplateError(ToolloomError):
-    """A prompt template that is broken or uses an undefined variable."""
+class TemplateError(ToolloomError): ...
 
 
-class EndpointError(ToolloomError):
-    """An endpoint that cannot serve the run."""
+class EndpointError(ToolloomError): ...
 
 
-class EndpointDown(EndpointError):
-    """Nobody answers, or only errors, after all tries."""
+class EndpointDown(EndpointError): ...
 
 
-class EndpointDenied(EndpointError):
-    """The key is missing or not accepted."""
+class EndpointDenied(EndpointError): ...
 
 
-class ModelMissing(EndpointError):
-    """The endpoint does not know the model."""
+class ModelMissing(EndpointError): ...
 
 
-class BudgetReached(ToolloomError):
-    """The run's budget has no room for another request: the run stops, and can go on."""
+class BudgetReached(ToolloomError): ...
 
 
 class RequestRefused(ToolloomError):
@@ -64,41 +57,31 @@ class RequestRefused(ToolloomError):
         self.raw = raw
 
 
-class TemplateFileError(ToolloomError):
-    """Files of written templates that cannot be read, or that do not fit the APIs they call."""
+class TemplateFileError(ToolloomError): ...
 
 
-class WorldError(ToolloomError):
-    """A file of a world that cannot be read, or that is no world: each mistake with its line."""
+class WorldError(ToolloomError): ...
 
 
-class ImportFailed(ToolloomError):
-    """A source of APIs that cannot be read at all."""
+class ImportFailed(ToolloomError): ...
 
 
-class ClusterError(ToolloomError):
-    """Machines that cannot take a run's work, or lose it again and again."""
+class ClusterError(ToolloomError): ...
 
 
-class StoreError(ToolloomError):
-    """A folder or file that cannot be written or read."""
+class StoreError(ToolloomError): ...
 
 
-class Busy(StoreError):
-    """What another process is at work on."""
+class Busy(StoreError): ...
 
 
-class PublishError(ToolloomError):
-    """A dataset that cannot be made of a run."""
+class PublishError(ToolloomError): ...
 
 
-class PushError(ToolloomError):
-    """A version that cannot be brought to the Hub."""
+class PushError(ToolloomError): ...
 
 
-class ExportError(ToolloomError):
-    """A dataset that cannot be written, or a file that cannot be read, in a trainer's form."""
+class ExportError(ToolloomError): ...
 
 
-class NothingFound(ToolloomError):
-    """A run, dataset or record that does not exist."""
+class NothingFound(ToolloomError): ...

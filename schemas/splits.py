@@ -16,8 +16,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from toolloom.schemas.base import JsonObject, Record, canonical
-from toolloom.schemas.query import Need
-from toolloom.schemas.world import World
+from toolloom.schemas.query import Need, World
 
 
 class Split(StrEnum):
@@ -77,24 +76,6 @@ class SplitPlan(Record):
     def share(self, split: Split) -> float:
         """Its part of all rows, 0 to 1."""
         return self.weight(split) / sum(map(self.weight, Split))
-
-
-class Regeneration(Record):
-    """The version whose split a run makes anew; written by `toolloom regenerate`."""
-
-    version: str = Field(description="The version, such as `weather/1.2.0`.")
-    content: str = Field(description="The hash of its content, from its manifest.")
-    split: Split = Field(description="The split that is made anew.")
-    keep: bool = Field(
-        default=False, description="Keep all that it has, and add what comes of new queries."
-    )
-
-
-class Extension(Record):
-    """The version that a run adds rows to; written by `toolloom expand` and `toolloom rewrite`."""
-
-    version: str = Field(default="", description="The version, such as `weather/1.2.0`; or none.")
-    content: str = Field(default="", description="The hash of its content, from its manifest.")
 
 
 SEEN = (Split.TRAIN, Split.VALIDATION, Split.TEST_INSTRUCTION)

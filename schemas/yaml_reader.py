@@ -152,8 +152,7 @@ def _built(
                 raise UnreadableYaml(line, f"the tag `{event.tag}` is not read. Leave it out.")
             if len(stack) >= deepest:
                 raise UnreadableYaml(line, f"nested too deeply: {deepest} levels are read.")
-            key_of_mapping = parent is not None and _wants_key(parent)
-            if key_of_mapping and not shared:
+            if not shared and parent and parent.key is None and type(parent.value) is dict:
                 raise UnreadableYaml(line, "a key must be plain text.")
             place = _place(parent) if located else ()
             if located:
@@ -204,10 +203,6 @@ def _built(
                 parts = value if isinstance(value, list) else [value]
                 parent.merged = (parent.merged or []) + [p for p in parts if isinstance(p, dict)]
     return found
-
-
-def _wants_key(parent: _Open) -> bool:
-    return type(parent.value) is dict and parent.key is None
 
 
 def _place(parent: _Open | None) -> Place:

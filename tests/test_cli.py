@@ -39,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def use(monkeypatch: pytest.MonkeyPatch, work: Any) -> None:
     stages = (*toys.STAGES[:2], Stage("tested", "tester", Query, toys.Sample, work))
-    monkeypatch.setattr(runner, "standard_stages", lambda: stages)
+    monkeypatch.setattr(runner, "STAGES", stages)
 
 
 def call(*arguments: str) -> Result:

@@ -113,7 +113,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def report(version: Version, folder: Path) -> Path:
     path = folder / "report.html"
-    pages.write(path, pages.page(version, pages.read(version)))
+    path.write_text(pages.page(version, pages.read(version)), encoding="utf-8")
     return path
 
 

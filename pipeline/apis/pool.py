@@ -10,7 +10,6 @@ be shown, and rules leave APIs out of it.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 import os
 import re
@@ -54,11 +53,6 @@ class PoolFolder:
     def reports(self) -> Iterator[ImportReport]:
         """What each import came to, the oldest first."""
         return _records(self.path / "imports.jsonl", ImportReport)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the APIs as they lie on the disk."""
-        return hashlib.sha256(b"".join(map(record_line, self.apis()))).hexdigest()
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the pool for this process. Raises StoreError if another one does."""

@@ -1,4 +1,5 @@
-"""API Search over API documentation, and how well it finds.
+"""API Search over API documentation, and how well it finds; and the seed catalogue that ships with
+toolloom, a taxonomy and real public APIs, in which the API agent's examples are searched for.
 
 By meaning: the cosine of embeddings (API-Bank, section 3.1). Without an embedding model: BM25,
 ToolLLM's baseline. Both are judged by NDCG@1 and @5, as ToolLLM does (section 3.1).
@@ -10,10 +11,14 @@ import logging
 import math
 import re
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from toolloom.pipeline.checks.text.words import stem
-from toolloom.schemas import Api, JsonObject, SearchPlan
+from toolloom.schemas import Api, Domain, JsonObject, RecipeError, SearchPlan
+from toolloom.schemas.api import Category, PublicApi
+from toolloom.schemas.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = 2_000  # characters of a text that are embedded: what small models take, and cheap
 APIS_KEPT = 50_000  # in the indexes that a finder keeps
+SHOWN = 5  # real APIs in the API agent's prompt
 DIGITS = 6  # of a cosine: sums in float32 differ beyond, from row to row and machine to machine
 
 
@@ -130,3 +136,46 @@ def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
     discounts = [1 / math.log2(place + 2) for place in range(k)]
     gained = sum(gain for gain, i in zip(discounts, ranked, strict=False) if i in relevant)
     return gained / sum(discounts[: len(set(relevant))])
+
+
+def _read(name: str) -> Any:
+    text = files(__package__).joinpath("catalogue", name).read_text(encoding="utf-8")
+    return read_yaml(text, located=False).value
+
+
+@cache
+def categories() -> tuple[Category, ...]:
+    """The seed taxonomy, in its own order."""
+    return tuple(Category.model_validate(c) for c in _read("categories.yaml"))
+
+
+@cache
+def public_apis() -> tuple[PublicApi, ...]:
+    """Real public APIs, in their own order."""
+    return tuple(PublicApi.model_validate(a) for a in _read("public_apis.yaml"))
+
+
+def category(name: str) -> Category:
+    """The category of this name. Raises RecipeError that lists the known ones."""
+    for known in categories():
+        if known.name.lower() == name.lower():
+            return known
+    names = ", ".join(c.name for c in categories())
+    raise RecipeError(f"apis.categories: there is no category «{name}». Known are: {names}.")
+
+
+@cache
+def _examples() -> tuple[tuple[PublicApi, ...], SearchIndex]:
+    known = tuple(a for a in public_apis() if a.operations)
+    texts = [
+        f"{a.name} {a.category} {a.does} " + " ".join(f"{o.name} {o.does}" for o in a.operations)
+        for a in known
+    ]
+    return known, SearchIndex(texts)
+
+
+def examples_for(subject: Domain) -> list[PublicApi]:
+    """Real APIs that ground a domain's: those of its category, then the most alike."""
+    known, index = _examples()
+    alike = [known[i] for i in index.top(f"{subject.name} {subject.category}", len(known))]
+    return sorted(alike, key=lambda a: a.category != subject.category)[:SHOWN]

@@ -13,10 +13,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any
 
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool, holds_pool
 from toolloom.pipeline.environments.executed import ExecutionSource, function_files
@@ -29,7 +28,6 @@ from toolloom.schemas import (
     ApiSource,
     ImportFailed,
     ImportReport,
-    JsonObject,
     NothingFound,
     StoreError,
 )
@@ -48,7 +46,6 @@ POOLS = Path("outputs")  # where a pool that is named without its path is looked
 NOT_WANTED = "The recipe leaves it out."
 _DATA = {".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".txt"}
 _MOST_FILES = 20_000
-Watch: TypeAlias = Callable[[str, int], None]  # source, APIs read of it so far
 
 
 def server(given: str, environment: Iterable[str] = ()) -> ApiSource:
@@ -65,24 +62,14 @@ def shown(source: ApiSource) -> str:
     return source.path or ExecutionSource(source).name
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A source of which nothing was imported."""
-
-    source: str
-    error: str
-
-
-Outcome: TypeAlias = ImportReport | Failed
-
-
 def import_into(
     pool: PoolFolder,
     sources: Sequence[ApiSource],
     outputs: Path,
-    watch: Watch = lambda source, number: None,
-) -> list[Outcome]:
-    """Import one source after another; one that fails keeps none of the others back."""
+    watch: Callable[[str, int], None],
+) -> tuple[list[ImportReport], list[dict[str, str]]]:
+    """Import one source after another; one that fails keeps none of the others back, and is told
+    with its error. `watch` hears of each source how many APIs were read so far."""
 
     def watched(items: Iterable[Api]) -> Iterator[Api]:
         for number, item in enumerate(items, 1):
@@ -91,18 +78,18 @@ def import_into(
         if not ledger.bytes and (path := Path(ledger.source)).is_file():
             ledger.bytes = path.stat().st_size
 
-    outcomes: list[Outcome] = []
+    made, failed = list[ImportReport](), list[dict[str, str]]()
     for source in sources:
         ledger = ImportLog(shown(source))
         watch(ledger.source, 0)
         try:
-            outcomes.append(pool.add(watched(read_source(source, ledger, outputs)), ledger))
+            made.append(pool.add(watched(read_source(source, ledger, outputs)), ledger))
         except ImportFailed as error:
-            outcomes.append(Failed(ledger.source, str(error)))
+            failed.append({"source": ledger.source, "error": str(error)})
         except OSError as error:  # of the source: those of the pool are StoreErrors
             why = f"It cannot be read ({error.strerror or error})."
-            outcomes.append(Failed(ledger.source, why))
-    return outcomes
+            failed.append({"source": ledger.source, "error": why})
+    return made, failed
 
 
 def named(api: Api) -> set[str]:
@@ -306,14 +293,6 @@ def _loss(kind: str, loss: Any) -> str:
     if kind == "skipped":
         return f"{short(loss.what)}: {short(loss.why, 200)}"
     return short(str(loss), 300)
-
-
-def as_json(pool: str, outcomes: Iterable[Outcome]) -> JsonObject:
-    """All of an import, as `--report` writes it."""
-    came = list(outcomes)
-    imports = [o.model_dump(mode="json") for o in came if not isinstance(o, Failed)]
-    failed = [{"source": o.source, "error": o.error} for o in came if isinstance(o, Failed)]
-    return {"pool": pool, "imports": imports, "failed": failed}
 
 
 def described(sources: Iterable[ApiSource]) -> tuple[list[str], list[str]]:

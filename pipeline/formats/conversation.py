@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from toolloom.llm.json_output import readings as repaired
+from toolloom.llm.messages import readings as repaired
 from toolloom.pipeline.checks.contradictions import NO_DATE
 from toolloom.pipeline.checks.schema import UncheckableSchema, oddity, violations
 from toolloom.pipeline.checks.text.call_text import literal

@@ -26,23 +26,15 @@ from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from toolloom.llm.client import is_loopback
-from toolloom.pipeline.orchestration.artifacts import hidden, hide_in_logs
-from toolloom.pipeline.shard import Engine, ShardResult, ShardTask, Workers, check_engine, run_shard
-from toolloom.schemas import ClusterError, Recipe
+from toolloom.pipeline.orchestration.server import hidden, hide_in_logs
+from toolloom.pipeline.stage import ShardResult, ShardTask, Workers, run_shard
+from toolloom.schemas import ClusterError
 
 PORTS = {"dask": 8786, "ray": 6379}
 REACH_SECONDS = 5.0
 WORKERS_SECONDS = 60.0  # for a cluster to have its first worker
 OBJECT_STORE = 128 * 2**20  # bytes of shared memory for a Ray of our own: shards under way
 LOCAL = max(2, os.cpu_count() or 1)  # workers of a cluster of our own
-
-
-def engine(recipe: Recipe, name: str, address: str | None) -> Engine | None:
-    """What opens the cluster of this name at an address, or one on this machine.
-
-    None where the run is to be worked on in this process. Raises ClusterError and RecipeError.
-    """
-    return partial(opened, name, address) if check_engine(recipe, name, address) else None
 
 
 @task(
@@ -95,47 +87,40 @@ async def opened(name: str, address: str | None) -> AsyncIterator[Workers]:
         signal.signal(signal.SIGTERM, ours)
     waiting = ThreadPoolExecutor(slots)
     try:
-        yield PrefectWorkers(runner, slots, api, waiting)
+        yield Workers(slots, partial(submitted, runner, api, waiting))
     finally:
         await asyncio.to_thread(runner.__exit__, None, None, None)
         waiting.shutdown(wait=False)
 
 
-class PrefectWorkers:
-    """Submits shards to a task runner of Prefect's, within the running flow."""
-
-    def __init__(self, runner: Any, slots: int, api: str, waiting: ThreadPoolExecutor) -> None:
-        self._runner, self._slots, self._api, self._waiting = runner, slots, api, waiting
-
-    def slots(self) -> int:
-        return self._slots
-
-    async def run(self, given: ShardTask) -> ShardResult:
-        context = FlowRunContext.get()
-        if context is None:
-            raise RuntimeError("a cluster is used within a flow")
-        parameters = {
-            "stage": given.stage.name,
-            "shard": given.shard,
-            "work": partial(without_secrets, given),
-        }
-        # The server by its address, also if this process started it, and a flow that can be
-        # imported everywhere.
-        stand_in = context.model_copy(update={"flow": elsewhere, "parameters": {}})
-        with temporary_settings({PREFECT_API_URL: self._api}), stand_in:
-            future = self._runner.submit(work_on_shard, parameters)
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._waiting, future.wait)
-        state = future.state
-        if not (state.is_completed() or state.is_failed()):
-            raise ClusterError(
-                f"{given.stage.name}, shard {given.shard} cannot be worked on: "
-                f"{' '.join((state.message or 'its workers died').split())}. Check that every "
-                "worker has the same Python and packages as this machine, and memory enough for "
-                "`shard_size` records; run the same command again to go on."
-            )
-        done: ShardResult = await state.aresult()
-        return done
+async def submitted(
+    runner: Any, api: str, waiting: ThreadPoolExecutor, given: ShardTask
+) -> ShardResult:
+    """What comes of a shard that a task runner of Prefect's is given, within the running flow."""
+    context = FlowRunContext.get()
+    if context is None:
+        raise RuntimeError("a cluster is used within a flow")
+    parameters = {
+        "stage": given.stage.name,
+        "shard": given.shard,
+        "work": partial(without_secrets, given),
+    }
+    # The server by its address, also if this process started it, and a flow that can be
+    # imported everywhere.
+    stand_in = context.model_copy(update={"flow": elsewhere, "parameters": {}})
+    with temporary_settings({PREFECT_API_URL: api}), stand_in:
+        future = runner.submit(work_on_shard, parameters)
+    await asyncio.get_running_loop().run_in_executor(waiting, future.wait)
+    state = future.state
+    if not (state.is_completed() or state.is_failed()):
+        raise ClusterError(
+            f"{given.stage.name}, shard {given.shard} cannot be worked on: "
+            f"{' '.join((state.message or 'its workers died').split())}. Check that every "
+            "worker has the same Python and packages as this machine, and memory enough for "
+            "`shard_size` records; run the same command again to go on."
+        )
+    done: ShardResult = await state.aresult()
+    return done
 
 
 def _dask(address: str | None) -> Any:

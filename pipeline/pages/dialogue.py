@@ -13,7 +13,7 @@ from rich.text import Text
 from toolloom.pipeline.checks.calls import differences, fits, pair
 from toolloom.pipeline.checks.transcript import made
 from toolloom.pipeline.pages.sections import preview_sections
-from toolloom.pipeline.render.html import render
+from toolloom.pipeline.render.section import render
 from toolloom.pipeline.render.terminal import indented, messages_view, text, view
 from toolloom.schemas import Dialogue, Instruction, JsonObject, Sample
 from toolloom.schemas.splits import api_id, need_of

@@ -29,8 +29,7 @@ from toolloom import prompts
 from toolloom.pipeline.dataset.configs import REJECTED, SAMPLES
 from toolloom.pipeline.dataset.figures import added
 from toolloom.pipeline.pages.dialogue import dialogue_html
-from toolloom.pipeline.render.html import notebook_html
-from toolloom.pipeline.render.section import visible
+from toolloom.pipeline.render.section import notebook_html, visible
 from toolloom.pipeline.store.files import hold, read_lines, read_records, record_line, write_lines
 from toolloom.pipeline.store.parquet import Config
 from toolloom.pipeline.store.sync import local_outputs

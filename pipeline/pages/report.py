@@ -25,13 +25,21 @@ from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, added
 from toolloom.pipeline.dataset.run_report import StageCount
 from toolloom.pipeline.pages.dialogue import dialogue_html
 from toolloom.pipeline.pages.sections import use_cells, worlds_sections
-from toolloom.pipeline.render.html import render, source, words
-from toolloom.pipeline.render.section import Bar, Label, Section, counted, dollars, percent
-from toolloom.pipeline.store.files import replacing
+from toolloom.pipeline.render.section import (
+    Bar,
+    Label,
+    Section,
+    counted,
+    dollars,
+    percent,
+    render,
+    source,
+    words,
+)
 from toolloom.pipeline.store.version import Version
 from toolloom.pipeline.worlds.scripts import script_name
 from toolloom.schemas import JsonObject, StoreError, Usage
-from toolloom.schemas.splits import api_id, need_of, needed
+from toolloom.schemas.splits import api_id, fraction, need_of, needed
 
 MARK = b"<!doctype html>\n<!-- a toolloom report -->\n"  # how a report of ours begins
 MOST = 24  # bars of one chart
@@ -72,21 +80,16 @@ class Draw:
 
     def __init__(self, size: int = SHOWN) -> None:
         self.size, self.seen = size, 0
-        self._kept: list[tuple[int, int, JsonObject]] = []
+        self._kept: list[tuple[float, int, JsonObject]] = []
 
     def offer(self, name: str, item: JsonObject) -> None:
         self.seen += 1  # which decides between equal names, so that items are never compared
-        self._kept.append((place(name), self.seen, item))
+        self._kept.append((fraction("report", name), self.seen, item))
         if len(self._kept) > 4 * self.size:
             self._kept = nsmallest(self.size, self._kept)
 
     def __iter__(self) -> Iterator[JsonObject]:
         return (item for *_, item in nsmallest(self.size, self._kept))
-
-
-def place(name: str) -> int:
-    digest = hashlib.sha256(b"report\0" + name.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8], "big")
 
 
 class ReadRows:
@@ -494,7 +497,7 @@ def samples(version: Version, seen: ReadRows) -> Iterator[tuple[str, str, dict[s
     for a row that is damaged."""
     frequent = {reason for reason, _ in _by_reason(seen)[:REASONS]}
     scripts = (k for k, draw in seen.samples.items() if k[0] == "scripts" and draw.seen > 1)
-    sheets = sorted(scripts, key=lambda kind: place("\0".join(kind[1:])))[:SHEETS]
+    sheets = sorted(scripts, key=lambda kind: fraction("report", *kind[1:]))[:SHEETS]
     for kind, draw in sorted(seen.samples.items()):
         group = kind[0]
         if group == "scripts" and kind in sheets:
@@ -558,9 +561,3 @@ def path_of(version: Version, output: Path | None) -> Path:
 def _beginning(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(len(MARK))
-
-
-def write(path: Path, text: str) -> int:
-    """Write a report, whole or not at all; its bytes. Raises StoreError."""
-    with replacing(path) as file:
-        return file.write(text.encode())

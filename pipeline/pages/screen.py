@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, Group, RenderableType
@@ -15,9 +12,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from toolloom.llm.messages import note
-from toolloom.pipeline.progress import Progress, StageFigures
 from toolloom.pipeline.render.section import dollars
 from toolloom.pipeline.render.terminal import text
+from toolloom.pipeline.run import Progress, StageFigures
 
 if TYPE_CHECKING:
     from toolloom.pipeline.stage import Stage
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     from toolloom.schemas import Recipe
 
 BAR = 32  # characters
-SECONDS_BETWEEN_LINES = 3.0  # of work that is no run
 
 
 class Screen(Progress):
@@ -118,30 +114,6 @@ class LogProgress(Progress):
         ]
         words = "; ".join(map(stage_in_words, figures))
         self.say("progress", words, run=self.run, stages=rows, **self.facts())
-
-
-@contextmanager
-def ticking(console: Console) -> Iterator[Callable[[str], None]]:
-    """For work that is no run: yields what is told how far it is, in words, as often as one likes;
-    a line is printed now and then, from a thread."""
-    over, began, words = threading.Event(), time.monotonic(), [""]
-
-    def tick() -> None:
-        while not over.wait(SECONDS_BETWEEN_LINES):
-            if words[0]:
-                seconds = time.monotonic() - began
-                console.print(text(f"{words[0]}, {seconds:.0f} s"), soft_wrap=True)
-
-    def tell(line: str) -> None:
-        words[0] = line
-
-    thread = threading.Thread(target=tick, daemon=True)
-    thread.start()
-    try:
-        yield tell
-    finally:
-        over.set()
-        thread.join()
 
 
 def stage_in_words(stage: StageFigures) -> str:

@@ -23,8 +23,8 @@ from toolloom.pipeline.render.section import (
     short,
 )
 from toolloom.schemas import AgentName, Recipe, Split
+from toolloom.schemas.derived import CLOSE, OPEN, marker
 from toolloom.schemas.endpoint import public
-from toolloom.schemas.template import CLOSE, OPEN, marker
 
 if TYPE_CHECKING:
     from toolloom.pipeline.dataset.complexity import ComplexityReport

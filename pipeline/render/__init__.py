@@ -2,8 +2,8 @@
 
 Subjects give Sections (title, table, note, list, bars); this room draws them and knows no subject.
 `terminal.py` draws with rich, and nothing that a terminal obeys gets through. `section.py` makes
-Markdown for cards and for Prefect's pages; `html.py` has one template and one style for report and
-notebook, and escapes all text. `visible` is the one way in which text of others is made harmless:
+Markdown for cards and for Prefect's pages, and HTML by one template and one style for report and
+notebook, with all text escaped. `visible` is the one way in which text of others is made harmless:
 what cannot be seen, or what a terminal would obey, is written out.
 
 May touch: nothing but its arguments, its own template and style; prompts, checks, schemas.

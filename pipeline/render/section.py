@@ -1,5 +1,5 @@
-"""What is shown, whoever shows it: subjects give `Section`s; terminal and HTML draw them, Markdown
-is made here.
+"""What is shown, whoever shows it: subjects give `Section`s; Markdown and HTML are made here, and
+`terminal.py` draws them.
 
 Cells are data, whatever models or documents wrote into them: the renderers make them harmless.
 """
@@ -11,7 +11,14 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from markupsafe import Markup
+
+if TYPE_CHECKING:
+    import jinja2
 
 # What cannot be seen, moves the cursor, or reorders what can be seen: control characters but tab
 # and newline, half characters, the invisible ones (zero width, fillers, tags) and those that change
@@ -22,6 +29,7 @@ UNSEEN = re.compile(
 )
 # What is read as a number stands to the right of its column.
 FIGURE = re.compile(r"\d+|\$[\d.,]+|\d+ %")
+FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "pages")
 FIRST = 10  # of many lines, where a file has all of them
 
 
@@ -128,10 +136,10 @@ def short(value: str, widest: int = 72) -> str:
     return line if len(line) <= widest else line[: widest - 1] + "…"
 
 
-def first_lines(lines: Sequence[str], where: str = "", most: int = FIRST) -> list[str]:
+def first_lines(lines: Sequence[str], where: str = "") -> list[str]:
     """The first of many lines, and how many more there are. `where`: which file has all."""
-    more = [f"… and {len(lines) - most:,} more{where}"] if len(lines) > most else []
-    return [*lines[:most], *more]
+    more = [f"… and {len(lines) - FIRST:,} more{where}"] if len(lines) > FIRST else []
+    return [*lines[:FIRST], *more]
 
 
 def markdown(sections: Iterable[Section]) -> str:
@@ -164,3 +172,59 @@ def cell(value: Any) -> str:
     for character in "\\|<>[]":
         text = text.replace(character, f"\\{character}")
     return text
+
+
+def render(name: str, **variables: Any) -> str:
+    """A page or a part of one; every value is escaped that is not markup of ours. Raises
+    LookupError for a record that lacks what its template shows."""
+    import jinja2  # only a page needs it
+
+    try:
+        return _environment().get_template(name).render(variables)
+    except jinja2.UndefinedError as error:
+        raise LookupError(str(error)) from error
+
+
+def source(name: str) -> str:
+    """A style or a script as it is."""
+    paths = (folder / name for folder in FOLDERS)
+    return next(path for path in paths if path.exists()).read_text(encoding="utf-8")
+
+
+def notebook_html(html: str) -> str:
+    """HTML of ours with its style. The classes keep a notebook from reading $…$ as formulas."""
+    page = '<style>{}</style><div class="mathjax_ignore tex2jax_ignore">{}</div>'
+    return Markup(page).format(Markup(source("style.css")), Markup(html))
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDERS),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # What a template puts into a page; markup is ours.
+        finalize=lambda value: value if hasattr(value, "__html__") else visible(value),
+    )
+    environment.filters["count"] = lambda number: f"{number:,}"
+    environment.filters["words"] = words
+    environment.filters["cut"] = cut
+    environment.filters["shown"] = shown
+    return environment
+
+
+def words(code: object) -> str:
+    """A code as words: `off_path` is `off path`."""
+    return str(code).replace("_", " ")
+
+
+def cut(value: object, longest: int | None) -> str:
+    """The beginning of a text that is longer than `longest` characters."""
+    whole = str(value)
+    if longest is None or len(whole) <= longest:
+        return whole
+    return f"{whole[:longest]}… ({len(whole) - longest:,} more characters)"

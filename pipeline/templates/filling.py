@@ -35,7 +35,7 @@ from toolloom.schemas import (
     Template,
     marker,
 )
-from toolloom.schemas.template import CLOSE, OPEN
+from toolloom.schemas.derived import CLOSE, OPEN
 
 LONGEST = 4_000  # letters of a text, before and after it is rendered
 _SIGNS = re.compile(r"%(?:-?[dm]|[BbYyAa%])|[^%]")

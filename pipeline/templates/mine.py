@@ -47,8 +47,8 @@ from toolloom.schemas import (
     Split,
     canonical,
 )
+from toolloom.schemas.derived import CLOSE, OPEN, Choice, Template, marker
 from toolloom.schemas.splits import api_id
-from toolloom.schemas.template import CLOSE, OPEN, Choice, Template, marker
 
 STAGE = "templates"
 LONGEST = 200  # characters of a value

@@ -21,7 +21,7 @@ HERE = ("--engine", "local", "-o")
 @pytest.fixture(autouse=True)
 def toy_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     """In place of the real ones."""
-    monkeypatch.setattr(runner, "standard_stages", lambda: STAGES)
+    monkeypatch.setattr(runner, "STAGES", STAGES)
 
 
 def test_rows_are_added_to_a_dataset(outputs: Path) -> None:

@@ -306,19 +306,6 @@ async def test_a_batch_belongs_to_the_run_that_sent_it(cache, batched, plain):
     assert sorted(row["run"] for row in rows(cache, "responses")) == ["a", "a", "a", "b"]
 
 
-async def test_a_batch_that_was_never_made_is_forgotten(cache, batched, plain):
-    """What an earlier process gathered and did not send counts as any other request."""
-    options = {"budget": Budget(max_requests=3), "run": "a"}
-    async with BatchServer(echo, Batching(uploading=0.5)) as server:
-        await leave_a_batch(cache, batched(server), plain, 3, "gathered", **options)
-        async with opened(cache, batched(server), **options) as model:
-            asked = (model.complete(plain(f"question {n}")) for n in (0, 1, 8, 9))
-            replies = await asyncio.gather(*asked, return_exceptions=True)
-        assert server.received == 3
-    assert sum(isinstance(reply, BudgetReached) for reply in replies) == 1
-    assert rows(cache, "batches") == rows(cache, "batch_requests") == []
-
-
 RUN = """
 import asyncio, sys
 from support.batch_server import ask_all, opened

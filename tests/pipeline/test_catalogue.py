@@ -4,7 +4,7 @@ import re
 
 import jsonschema
 
-from toolloom.pipeline.apis.catalogue import public_apis
+from toolloom.pipeline.apis.search import public_apis
 
 
 def test_operations_are_legal() -> None:

@@ -17,8 +17,14 @@ from support.toys import whole as recipe
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.run import run
-from toolloom.pipeline.shard import ShardResult, ShardTask, check_engine, part_of, run_shard
-from toolloom.pipeline.stage import Context
+from toolloom.pipeline.stage import (
+    Context,
+    ShardResult,
+    ShardTask,
+    check_engine,
+    part_of,
+    run_shard,
+)
 from toolloom.schemas import (
     Brief,
     BudgetReached,
@@ -35,11 +41,8 @@ class Here:
     """Workers in this process; `code` in place of theirs."""
 
     def __init__(self, slots: int = 2, code: str = "") -> None:
-        self.count, self.code = slots, code
+        self.slots, self.code = slots, code
         self.tasks: list[ShardTask] = []
-
-    def slots(self) -> int:
-        return self.count
 
     async def run(self, task: ShardTask) -> ShardResult:
         self.tasks.append(task)

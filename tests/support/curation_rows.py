@@ -57,7 +57,7 @@ def sift(
     count, _ = write_lines(path, map(record_line, rows))
     write_lines(others, map(to_line, known))
     recipe: Recipe = toys.recipe(**{"splits": SPLITS, **fields})
-    given = StageInput(recipe, "curated", Rows(path, count), Rows(others, len(known)), folder)
+    given = StageInput(recipe, "curated", Rows(path, count), Rows(others, len(known)))
     return list(stage(given))
 
 

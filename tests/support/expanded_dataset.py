@@ -124,7 +124,6 @@ def given(
         "expanded",
         samples,
         others,
-        folder,
         lambda name: earlier.get(name, nothing),
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -87,8 +86,7 @@ class Before(StageInput):
 
     @classmethod
     def of(cls, recipe: Recipe, *accepted: Record) -> Before:
-        none = cls.none(recipe, "stage")
-        return dataclasses.replace(none, accepted=accepted)
+        return cls(recipe, "stage", accepted=accepted)
 
 
 def api(category: str = "weather", name: str = "current") -> Api:

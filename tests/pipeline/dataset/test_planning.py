@@ -55,7 +55,7 @@ def sifting(folder: Path, rows: list[Sample], **fields: Any) -> StageInput:
     path = folder / "rows.jsonl"
     count, _ = write_lines(path, map(record_line, rows))
     recipe = toys.recipe(**fields)
-    return StageInput(recipe, "rewritten", Rows(path, count), Rows(path, 0), folder)
+    return StageInput(recipe, "rewritten", Rows(path, count), Rows(path, 0))
 
 
 def test_a_seed_is_the_first_request_and_the_calls_that_served_it() -> None:

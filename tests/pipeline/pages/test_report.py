@@ -21,7 +21,6 @@ from toolloom.pipeline.pages.report import (
     page,
     path_of,
     read,
-    write,
 )
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import Reason, StoreError
@@ -112,7 +111,7 @@ def test_a_report_has_a_place_of_its_own(tmp_path: Path, monkeypatch: pytest.Mon
     assert path_of(made, None) == Path("toy-1.0.0.html")
     assert path_of(made, tmp_path) == tmp_path / "toy-1.0.0.html"
     assert path_of(made, Path("new.html")) == Path("new.html")
-    write(path, page(made, read(made)))
+    path.write_text(page(made, read(made)), encoding="utf-8")
     assert path_of(made, path) == path
     path.write_text("<html>my own page</html>")
     with pytest.raises(StoreError, match="is not a report of toolloom's"):

@@ -9,10 +9,9 @@ from rich.console import Console
 from support import toys
 
 from toolloom.llm.client import Stats
-from toolloom.pipeline import progress as watching
+from toolloom.pipeline import run as watching
 from toolloom.pipeline.pages.screen import Screen
-from toolloom.pipeline.progress import Progress
-from toolloom.pipeline.run import Made, make_dataset
+from toolloom.pipeline.run import Made, Progress, make_dataset
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store.run_folder import Mark
 from toolloom.schemas import Outcome, Reason

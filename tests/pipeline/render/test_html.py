@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from support import toys
 
 from toolloom.pipeline.pages.dialogue import dialogue_html
-from toolloom.pipeline.render.html import render
-from toolloom.pipeline.render.section import visible
+from toolloom.pipeline.render.section import render, visible
 from toolloom.schemas import Reason
 
 PIECES = ("<b", "<script>", "</p>", "</script", "<!--", "&lt;", "&#60;", " on=", "'>", '">', "{{")

@@ -10,7 +10,7 @@ from support.mined_dataset import DAY, HOTELS, NUMBER, ROOM, TABLE, TEXT, WHOLE,
 
 from toolloom.pipeline.templates.mine import VALUES, SeenValues, mine
 from toolloom.schemas import JsonObject, Reason, Rejected, Scenario, Split, Template
-from toolloom.schemas.template import CLOSE, OPEN
+from toolloom.schemas.derived import CLOSE, OPEN
 
 FOUND = {"hotel": "Casa Azul", "price": 120.5}
 GIVEN: JsonObject = {"city": "Lisbon", "nights": 3}
