@@ -139,7 +139,7 @@ def complexity(
 
     Example: `toolloom complexity shop --test test_tool --examples train`
     """
-    from toolloom.pipeline.dataset.complexity import complexity as measured
+    from toolloom.pipeline.dataset.demonstrations import complexity as measured
     from toolloom.pipeline.pages.sections import complexity_sections
     from toolloom.pipeline.store.version import find_version
 

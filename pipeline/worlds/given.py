@@ -32,7 +32,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 )
 from toolloom.pipeline.checks.world.outcome import broken_policies
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.store.documents import MOST_TOLD
+from toolloom.pipeline.store.documents import listed
 from toolloom.pipeline.store.files import read_lines
 from toolloom.pipeline.worlds.scripts import MadeCall, Play, acts
 from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
@@ -357,6 +357,4 @@ def _once(text: str) -> Any:
 def _refuse(path: Path, faults: Iterator[str] | list[str]) -> None:
     """Raise WorldError with the first mistakes, if there are any."""
     if found := list(faults):
-        more = [f"  and {len(found) - MOST_TOLD:,} more."] if len(found) > MOST_TOLD else []
-        head = f"{path} has {len(found):,} mistake{'s' if len(found) > 1 else ''}:"
-        raise WorldError("\n".join([head, *(f"  {each}" for each in found[:MOST_TOLD]), *more]))
+        raise WorldError("\n".join(listed(path, found)))

@@ -21,7 +21,7 @@ from toolloom.pipeline.dataset.exporting import FORMATS, export, format_named
 from toolloom.pipeline.formats.base import number_of
 from toolloom.pipeline.formats.chat import openai
 from toolloom.pipeline.formats.preferences import DEFECTS, Turn, _dialogue, trl_dpo
-from toolloom.pipeline.store.parquet import read_rows
+from toolloom.pipeline.store.version import read_rows
 from toolloom.schemas import Sample
 
 

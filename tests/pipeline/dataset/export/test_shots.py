@@ -10,8 +10,7 @@ import pytest
 from support.shop import Shop, changed, lines, with_arguments
 
 from toolloom.pipeline.checks.text.call_text import parse
-from toolloom.pipeline.dataset.exporting import export, format_named
-from toolloom.pipeline.dataset.shots import (
+from toolloom.pipeline.dataset.demonstrations import (
     FEWER,
     LONGEST,
     OF_CATEGORY,
@@ -20,6 +19,7 @@ from toolloom.pipeline.dataset.shots import (
     all_shot,
     few_shot,
 )
+from toolloom.pipeline.dataset.exporting import export, format_named
 from toolloom.pipeline.formats.base import NotRepresentable
 from toolloom.schemas import Api, ExportError, JsonObject, Reference, Sample
 
