@@ -51,7 +51,7 @@ _LOAD_PARQUET = 'load_dataset("parquet", data_files="{folder}/{split}.parquet", 
 _LOAD_LINES = 'load_dataset("json", data_files="{folder}/{split}.jsonl", split="train")'
 _AXOLOTL = "The lines of {folder}/axolotl.yaml go into Axolotl's configuration."
 
-FORMATS: tuple[Format, ...] = (
+_ALL = (
     Format(
         "trl",
         trl,
@@ -118,13 +118,7 @@ FORMATS: tuple[Format, ...] = (
         stateful=AllShots,
     ),
 )
-NAMES = tuple(one.name for one in FORMATS)
-
-
-def format_named(name: str) -> Format:
-    return FORMATS[NAMES.index(name)]
-
-
+FORMATS = {one.name: one for one in _ALL}
 ROUNDED = "numbers that `datasets` would not give back as they are"
 ROWS_IN_GROUP = 200  # of Parquet, that are in memory
 

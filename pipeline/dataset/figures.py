@@ -135,13 +135,13 @@ class Figures:
         """Count a row of a table of `TOLD`, as it is stored."""
         if config in (SAMPLES, INSTRUCTIONS, REJECTED):  # each tells of its split, also of no rows
             counts = self.dialogues.setdefault(split, RowCounts())
+        record = {} if config is PLANNING else config.row.record_of(row)
         if config is SAMPLES:
-            record = config.row.record_of(row)
             counts.add(record)
             if record["dialogue"]["query"].get("setting"):
                 self.plays[split].add(record["dialogue"])
         elif config is INSTRUCTIONS:
-            self.instructions[split].add(config.row.record_of(row))
+            self.instructions[split].add(record)
             if row["sample"] != self._request["sample"]:
                 self._request = {"sample": row["sample"], "levels": {}}
             self._request["levels"][row["level"]] = str(row["instruction"])[:LONGEST]
@@ -149,16 +149,14 @@ class Figures:
         elif config is PLANNING:
             self.instructions[split].planning[row["task"]] += 1
         elif config is REJECTED:
-            record = config.row.record_of(row)
             counts.counts["reasons"][record["reason"]] += 1
             if record["stage"] == REWRITTEN:
                 level = str(record["record"].get("level", ""))
                 self.instructions[split].rejected[level][record["reason"]] += 1
         elif config is APIS:
-            source = config.row.record_of(row)["source"]
+            source = record["source"]
             self.sources[source["kind"], source["reference"], source["licence"]] += 1
         elif config is WORLDS:
-            record = config.row.record_of(row)
             told = {name: len(record["spec"][name]) for name in ("operations", "policies")}
             # As those who read scripts name them: one without a name has its number.
             named = [str(each.get("name", n)) for n, each in enumerate(record["scripts"], 1)]

@@ -2,7 +2,8 @@
 
 What goes in is hostile: a schema of OpenAPI, Swagger, MCP or OpenAI, or no schema at all.
 References are written out down to a few levels; of what is left out there is one list, booked at
-the end. Where a source shows values and no types, `schema_of` tells the schema from them.
+the end. Where a source shows values and no types, `schema_of` tells the schema from them. `to_api`
+makes the record of an API of what a source says of it.
 """
 
 from __future__ import annotations

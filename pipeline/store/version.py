@@ -212,10 +212,12 @@ class ParquetTable:
     def _flush(self) -> None:
         import pyarrow as pa
 
-        columns = [
-            _array([row[column.name] for row in self._waiting], column.type)
-            for column in self._schema
-        ]
+        columns = []
+        for column in self._schema:
+            # pyarrow cannot make lists of JSON itself: they are made of their text.
+            kind = pa.list_(pa.string()) if _holds_json(column.type) else column.type
+            values = pa.array([row[column.name] for row in self._waiting], kind)
+            columns.append(values.cast(column.type))
         self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
         self.rows += len(self._waiting)
         self._waiting, self._letters = [], 0
@@ -267,17 +269,6 @@ class VersionWriter:
                 name = f"{split}-{number:05d}-of-{count:05d}.parquet"
                 (folder / f".{split}" / f"{number}.parquet").rename(folder / name)
             (folder / f".{split}").rmdir()
-
-
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """pyarrow cannot make lists of JSON itself: they are made of their text."""
-    import pyarrow as pa
-
-    if not _holds_json(kind):
-        return pa.array(values, type=kind)
-    texts = pa.array(values, pa.list_(pa.string()))
-    inner = pa.ExtensionArray.from_storage(pa.json_(), texts.values)
-    return pa.ListArray.from_arrays(texts.offsets, inner, type=kind)
 
 
 def read_rows(path: Path, size: int = 64, *, stored: bool = False) -> Iterator[JsonObject]:
