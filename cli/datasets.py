@@ -156,7 +156,7 @@ def complexity(
 
     Example: `toolloom complexity shop --test test_tool --examples train`
     """
-    from toolloom.pipeline.dataset.complexity import complexity as measured
+    from toolloom.pipeline.dataset.demonstrations import complexity as measured
     from toolloom.pipeline.pages.sections import complexity_sections
     from toolloom.pipeline.store.version import find_version
 
@@ -200,15 +200,15 @@ def export(
     Examples: `toolloom export shop --format trl`,
     `toolloom export shop/1.0.0 --format openai --split train --into shop.jsonl`
     """
-    from toolloom.pipeline.dataset.exporting import NAMES, format_named
+    from toolloom.pipeline.dataset.exporting import FORMATS
     from toolloom.pipeline.dataset.exporting import export as write
     from toolloom.pipeline.pages.sections import export_sections
     from toolloom.pipeline.store.version import find_version
 
-    known("--format", format_, NAMES)
+    known("--format", format_, [*FORMATS])
     version = find_version(outputs, name)
     place = into or outputs / "exports" / version.name / version.number / format_
-    report = write(version, format_named(format_), place, arguments, split, shots)
+    report = write(version, FORMATS[format_], place, arguments, split, shots)
     say(export_sections(report), "")
     say(
         f"{version.label} as {format_}: {report.held:,} of {report.samples:,} samples "

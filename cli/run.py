@@ -339,7 +339,7 @@ def tell_templates(run: RunFolder) -> None:
     """Print what templates cover and yield, if the run makes any."""
     if "templates" not in {stage.name for stage in run.plan}:
         return
-    from toolloom.pipeline.dataset.run_report import coverage_of
+    from toolloom.pipeline.dataset.figures import coverage_of
     from toolloom.pipeline.pages.sections import coverage_sections
 
     if coverage := coverage_of(run):

@@ -40,7 +40,7 @@ def show(
     """
     from itertools import islice
 
-    from toolloom.pipeline.dataset.run_report import count
+    from toolloom.pipeline.dataset.figures import count
     from toolloom.pipeline.pages.dialogue import sample_view
     from toolloom.pipeline.pages.sections import counts_sections, version_sections
     from toolloom.pipeline.store.version import Version

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from toolloom.llm.cache import address
-from toolloom.pipeline.dataset.run_report import Summary
+from toolloom.pipeline.dataset.figures import Summary
 from toolloom.pipeline.run import Progress, run, sample_of
 from toolloom.pipeline.stage import Context, Stage, StageInput, planned, use_of
 from toolloom.pipeline.stages import STAGES

@@ -30,8 +30,8 @@ from toolloom.llm import Gateway
 from toolloom.llm.cache import address
 from toolloom.llm.client import Stats
 from toolloom.llm.messages import WORK, Work
+from toolloom.pipeline.dataset.figures import Summary, summarise
 from toolloom.pipeline.dataset.publish import Published, publish
-from toolloom.pipeline.dataset.run_report import Summary, summarise
 from toolloom.pipeline.growth import begin
 from toolloom.pipeline.stage import (
     NOTHING,

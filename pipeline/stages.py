@@ -17,9 +17,9 @@ from toolloom.agents import api, domain, query, rewriter, simulator, tester
 from toolloom.agents.ask import BadAnswer, Costs, Job, duplicate, twin
 from toolloom.pipeline.apis.search import categories, category, examples_for
 from toolloom.pipeline.apis.sources import NOT_WANTED, imported, mended_by, shown
-from toolloom.pipeline.curation import benchmarks
-from toolloom.pipeline.curation.balance import balance
-from toolloom.pipeline.dataset.planning import seed_of
+from toolloom.pipeline.curation.contamination import check_benchmarks, decontaminate
+from toolloom.pipeline.curation.duplicates import balance, deduplicate
+from toolloom.pipeline.dataset.configs import seed_of
 from toolloom.pipeline.environments.environment import Script, WorldSession, moment_of
 from toolloom.pipeline.environments.executed import check_executed, replay
 from toolloom.pipeline.formats import toolbench
@@ -305,7 +305,7 @@ def check_templates(recipe: Recipe) -> None:
 
         _check_there("expand.templates", recipe.expand.templates)
         check_files(recipe.expand.templates)
-        benchmarks.check(recipe)
+        check_benchmarks(recipe)
 
 
 def check_seeds(recipe: Recipe) -> None:
@@ -360,7 +360,7 @@ async def rewrite_requests(seed: Seed | Rejected, context: Context) -> Outcome:
     return await rewriter.run(seed, job, rater if votes else None, votes)
 
 
-CURATION, TEMPLATES = "toolloom.pipeline.curation", "toolloom.pipeline.templates"
+TEMPLATES = "toolloom.pipeline.templates"
 
 STAGES: tuple[Stage, ...] = (
     Stage(
@@ -401,9 +401,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("queries", "query", Need, Query, word_queries, feed=feed_queries, expects=expect_needs),
     Stage("dialogues", "simulator", Query, Dialogue, play_dialogues),
     Stage("tested", "tester", Dialogue, Sample, test_dialogues),
-    Stage(
-        "deduplicated", "", Sample, Sample, sift=partial(late, f"{CURATION}.duplicates:deduplicate")
-    ),
+    Stage("deduplicated", "", Sample, Sample, sift=deduplicate),
     Stage(
         "templates",
         "",
@@ -428,9 +426,9 @@ STAGES: tuple[Stage, ...] = (
         "",
         Sample,
         Sample,
-        sift=partial(late, f"{CURATION}.contamination:decontaminate"),
+        sift=decontaminate,
         when=attrgetter("curation.against"),
-        check=benchmarks.check,
+        check=check_benchmarks,
     ),
     Stage("balanced", "", Sample, Sample, sift=balance, when=attrgetter("curation.balance")),
     Stage(

@@ -127,7 +127,7 @@ def request_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 def test_a_record_passes_few_files(record_trace: Trace) -> None:
     """From draw to Parquet."""
     assert len(record_trace.files) <= RECORD_FILES
-    assert "pipeline/store/parquet.py" in record_trace.files
+    assert "pipeline/store/version.py" in record_trace.files
 
 
 def test_a_request_passes_few_files(request_trace: Trace) -> None:

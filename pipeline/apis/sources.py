@@ -19,10 +19,11 @@ from typing import Any
 
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool, holds_pool
 from toolloom.pipeline.environments.executed import ExecutionSource, function_files
-from toolloom.pipeline.formats import api_bank, openapi, toolbench, tools
+from toolloom.pipeline.formats import api_bank, chat, openapi, toolbench
 from toolloom.pipeline.formats.import_log import ImportLog, reference
-from toolloom.pipeline.formats.rows import UNREAD, in_lines, load, read_text, rows
+from toolloom.pipeline.formats.rows import LARGEST, UNREAD, in_lines, load, rows
 from toolloom.pipeline.render.section import Section, first_lines, short
+from toolloom.pipeline.store.files import file_text
 from toolloom.schemas import (
     Api,
     ApiSource,
@@ -36,7 +37,7 @@ READERS: dict[str, ModuleType] = {  # the one that fits most stands last
     "openapi": openapi,
     "toolbench": toolbench,
     "api-bank": api_bank,
-    "openai": tools,
+    "openai": chat,
 }
 KNOWN = (
     "Known are OpenAPI and Swagger documents (JSON or YAML), function tools (JSON), ToolBench's "
@@ -195,7 +196,7 @@ def _form(path: Path, ledger: ImportLog) -> tuple[str, Any]:
     """The format of a file by what it holds, and its document, if telling it read it all."""
     seen = document = UNREAD
     if path.suffix.lower() == ".txt":
-        if api_bank.fits_text(read_text(path)):
+        if api_bank.fits_text(file_text(path, LARGEST, ImportFailed)):
             return "api-bank", UNREAD
         seen = None
     elif in_lines(path):
@@ -216,7 +217,7 @@ def _folder(folder: Path, wanted: str, ledger: ImportLog, category: str) -> Iter
     """Each file by its own format; API-Bank's files together, as they tell of the same APIs."""
     used: set[str] = set()
     versions: set[str] = set()
-    bank = api_bank.Bank()
+    bank: list[api_bank.Fact] = []
     for path in _files(folder, ledger):
         named, ledger.version = path.relative_to(folder).as_posix(), ""
         try:
@@ -226,7 +227,7 @@ def _folder(folder: Path, wanted: str, ledger: ImportLog, category: str) -> Iter
                 continue
             used.add(name)
             if name == "api-bank":
-                bank.take(path, ledger, document)
+                bank += api_bank.evidence(path, ledger, document)
             else:
                 yield from READERS[name].read(path, ledger, category=category, document=document)
                 versions |= {ledger.version} - {""}
@@ -235,7 +236,7 @@ def _folder(folder: Path, wanted: str, ledger: ImportLog, category: str) -> Iter
     if not used:
         first = "".join(f" {s.what}: {s.why}" for s in ledger.report(imported=0).skipped[:3])
         raise ImportFailed(f"No file in {folder} holds APIs.{first} {KNOWN}")
-    yield from bank.apis(ledger, reference(folder), category)
+    yield from api_bank.put_together(bank, ledger, reference(folder), category)
     ledger.format, ledger.version = ", ".join(sorted(used)), ", ".join(sorted(versions))
 
 

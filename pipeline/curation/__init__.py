@@ -7,5 +7,5 @@ estimate. Rows of tests come before those of train. What a row says and calls is
 for all of them, in `duplicates.py`.
 
 May touch: the disk, through store; benchmarks that a recipe names; formats, checks, schemas.
-Begin with `duplicates.py`; `contamination.py` and `balance.py` have the same shape.
+Begin with `duplicates.py`, which also balances; `contamination.py` has the same shape.
 """

@@ -1,4 +1,5 @@
-"""Rows that say the same as another, or make the same calls as too many others.
+"""Rows that there are too many of: that say the same as another, make the same calls as too many
+others, or have a value that a split has too many of.
 
 Rows are taken one after the other: those of known splits, then tests and validation, then train,
 each in its order. A row goes if it is like one that stayed, so that no two rows that stay are
@@ -8,6 +9,10 @@ An instruction is the set of its runs of five letters, which needs no words and 
 language. Calls are the set of what they say: each function, and each argument with its value. Which
 sets may be alike is told by MinHash in bands (Leskovec, Rajaraman and Ullman, section 3.4); the
 sets themselves decide.
+
+A value may have at most `factor` times as many rows as the median value of its split had when the
+rows came in. A hash of what a row says decides whether it stays, so that neither its place nor its
+number matters.
 """
 
 from __future__ import annotations
@@ -16,16 +21,26 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, TypeAlias
 
 from rensa import RMinHash, RMinHashLSH
 
 from toolloom.pipeline.stage import Sifted, StageInput
-from toolloom.schemas import API_SEARCH, Finding, JsonObject, Reason, Rejected, Split
-from toolloom.schemas.splits import signature, split_of
+from toolloom.schemas import (
+    API_SEARCH,
+    Dimension,
+    Finding,
+    JsonObject,
+    Reason,
+    Rejected,
+    Scenario,
+    Split,
+)
+from toolloom.schemas.splits import api_id, need_of, needed, signature, split_of
 
 _GAP = re.compile(r"[\W_]+")
 # Accents and vowel points, which people leave out at will: Latin, Greek, Cyrillic, Hebrew, Arabic.
@@ -33,11 +48,6 @@ _ACCENT = re.compile(
     "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06dc\u06df-\u06e4\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]"
 )
-
-
-def query(row: JsonObject) -> JsonObject:
-    found: JsonObject = row["dialogue"]["query"]
-    return found
 
 
 def turns(row: JsonObject) -> list[str]:
@@ -54,7 +64,7 @@ def instruction(row: JsonObject) -> str:
 def compared(row: JsonObject) -> str:
     """The text that a row must not share with another: what the user says; in a world all that is
     said, as one request may have another answer in another state."""
-    if not query(row).get("setting"):
+    if not need_of(row).get("setting"):
         return instruction(row)
     messages = row["dialogue"]["messages"]
     return "\n".join(m["content"] or "" for m in messages if m["role"] in ("user", "assistant"))
@@ -85,7 +95,7 @@ def folded(text: str) -> str:
 def reject(row: JsonObject, stage: str, findings: Iterable[Finding]) -> Rejected:
     """A row with what was found of it."""
     return Rejected.of(
-        row, stage, tuple(findings), id=query(row)["id"], provenance=row["provenance"]
+        row, stage, tuple(findings), id=need_of(row)["id"], provenance=row["provenance"]
     )
 
 
@@ -236,7 +246,7 @@ def deduplicate(given: StageInput) -> Iterator[Sifted]:
     """The stage `deduplicated`."""
     rows = [ComparedRow.of(row["text"], row, KNOWN) for _, row in given.known.objects()]
     for _, row in given.rows.objects():
-        need = query(row)
+        need = need_of(row)
         trained_on = split_of(given.recipe.splits, need) is Split.TRAIN
         turn = TRAINED_ON if trained_on else HELD_OUT
         rows.append(ComparedRow.of(compared(row), need, turn))
@@ -287,3 +297,49 @@ def _told(
         check, detail = "calls", f"{made} {same} calls already, such as {named}{likeness}."
     reason = Reason.EXACT_DUPLICATE if exactly else Reason.NEAR_DUPLICATE
     return Finding(check=check, reason=reason, detail=detail)
+
+
+def balance(given: StageInput) -> Iterator[Sifted]:
+    """The stage `balanced`."""
+    factors = given.recipe.curation.balance
+    # Not in the order of the recipe, which decides nothing else.
+    dimensions = [dimension for dimension in Dimension if dimension in factors]
+    hashes: list[int] = []
+    values: dict[Dimension, list[tuple[str, str]]] = {each: [] for each in dimensions}
+    for _, sample in given.rows.objects():
+        need = need_of(sample)
+        split = split_of(given.recipe.splits, need).value
+        hashes.append(hashed(f"{folded(instruction(sample))}\0{call_signature(need)}"))
+        for dimension in dimensions:
+            values[dimension].append((split, value(need, dimension)))
+    fallen: dict[int, Finding] = {}
+    for dimension in dimensions:
+        came, left = Counter(values[dimension]), defaultdict[tuple[str, str], list[int]](list)
+        for row in sorted(set(range(len(hashes))) - fallen.keys(), key=hashes.__getitem__):
+            left[values[dimension][row]].append(row)
+        for (split, name), rows in left.items():
+            middle = median(count for (where, _), count in came.items() if where == split)
+            most = max(1, int(factors[dimension] * middle))
+            detail = (
+                f"{split} has {came[split, name]:,} rows of {dimension.value} «{name}», and "
+                f"{middle:,g} of the median one: {most:,} stay."
+            )
+            finding = Finding(check="balance", reason=Reason.OVERREPRESENTED, detail=detail)
+            fallen.update(dict.fromkeys(rows[most:], finding))
+    for number, line in enumerate(given.rows):
+        if number in fallen:
+            yield reject(json.loads(line), given.stage, [fallen[number]])
+        else:
+            yield line
+
+
+def value(need: JsonObject, dimension: Dimension) -> str:
+    """What a row counts as. One with APIs of several categories counts for the first call's."""
+    if dimension is Dimension.CATEGORY:
+        categories = {api_id(api): api["category"] for api in needed(need)}
+        found = (categories[i["api"]] for i in need["intent"] if i["api"] in categories)
+        return str(next(found, ""))
+    if dimension is Dimension.CALLS:
+        served = need["scenario"] != Scenario.IRRELEVANCE
+        return str(len(need["intent"]) if served else 0)
+    return str(need[dimension.value])

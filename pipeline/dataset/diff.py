@@ -5,7 +5,6 @@ Rows are read one at a time; of each its id and a hash of its content stay in me
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -15,7 +14,7 @@ from pydantic import Field
 
 from toolloom.pipeline.dataset.configs import SAMPLES
 from toolloom.pipeline.store.version import Version
-from toolloom.schemas import JsonObject, Record, Split, canonical
+from toolloom.schemas import JsonObject, Record, Split, digest
 
 DIMENSIONS = ("abilities", "scenarios", "categories", "calls", "reasons")
 """What of a split's figures a diff shows."""
@@ -90,7 +89,7 @@ def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
     )
 
 
-def _contents(version: Version, config: str, split: str) -> Iterator[tuple[str, bytes]]:
+def _contents(version: Version, config: str, split: str) -> Iterator[tuple[str, str]]:
     """Each row's id, and a hash of what it says: words, calls, APIs, not who made it."""
     names = ("instruction", "category_tags", "tool_tags", "api_tags", "path", "ratings")
     for row in version.rows(config, split):
@@ -100,8 +99,7 @@ def _contents(version: Version, config: str, split: str) -> Iterator[tuple[str, 
             content = [query, dialogue["messages"], version.parsed(row, "flags")]
         else:
             content = [row[name] for name in names]
-        text = canonical(content).encode("utf-8", "surrogatepass")
-        yield row["id"], hashlib.blake2b(text, digest_size=12).digest()
+        yield row["id"], digest(content, 24)
 
 
 def _compared(
@@ -118,7 +116,7 @@ def _compared(
     changed = [name for name in new if name in old and old[name] != new[name]]
     removed = {name: old[name] for name in old if name not in new}
     added = {name: new[name] for name in new if name not in old}
-    places = defaultdict[bytes, list[str]](list)
+    places = defaultdict[str, list[str]](list)
     for name, content in removed.items() if config == "samples" else ():
         places[content].append(name)
     renamed = {name: places[c].pop() for name, c in added.items() if places.get(c)}

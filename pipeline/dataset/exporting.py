@@ -8,9 +8,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from os.path import isfile
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-from toolloom.pipeline.dataset.shots import (
+from toolloom.pipeline.dataset.demonstrations import (
     SHOTS,
     AllShots,
     FewShots,
@@ -21,11 +21,9 @@ from toolloom.pipeline.dataset.shots import (
 from toolloom.pipeline.formats.api_bank import api_bank
 from toolloom.pipeline.formats.base import (
     Arguments,
-    Column,
     Exported,
     ExportFile,
     ExportPlace,
-    ExportSource,
     Format,
     NotRepresentable,
     StatefulFormat,
@@ -35,36 +33,25 @@ from toolloom.pipeline.formats.preferences import trl_dpo
 from toolloom.pipeline.formats.sharegpt import dataset_info, hermes, llamafactory
 from toolloom.pipeline.formats.toolbench import toolllama
 from toolloom.pipeline.store.files import LOCK, hold, replacing, to_text
-from toolloom.pipeline.store.parquet import ParquetTable, reads_back
-from toolloom.pipeline.store.version import numbered
+from toolloom.pipeline.store.version import Columns, ParquetTable, Version, numbered
 from toolloom.schemas import ExportError, JsonObject, NothingFound, Sample, StoreError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LINES = {"sft": ExportFile("{split}.jsonl", "jsonl")}
 ARRAY = {"sft": ExportFile("{split}.json", "json")}
-# Columns of Parquet, with the names that `schema_of` has for their types.
-_TALK: dict[str, Column] = dict.fromkeys(("messages", "tools"), "objects")
-_PAIR: dict[str, Column] = {
+_TALK = Columns(messages="objects", tools="objects")
+_PAIR = Columns(
     **dict.fromkeys(("prompt", "chosen", "rejected", "tools"), "objects"),
     **dict.fromkeys(("defect", "reason"), "text"),
-}
-_VERL_SFT: dict[str, Column] = {"messages": "calling turns", "tools": "tools"}
-_VERL_RL: dict[str, Column] = {
-    "data_source": "text",
-    "prompt": "turns",
-    "ability": "text",
-    "reward_model": "reward",
-    "extra_info": "extra",
-}
+)
+_VERL_SFT = Columns(messages="calling turns", tools="tools")
+_VERL_RL = Columns(
+    data_source="text", prompt="turns", ability="text", reward_model="reward", extra_info="extra"
+)
 _LOAD_PARQUET = 'load_dataset("parquet", data_files="{folder}/{split}.parquet", split="train")'
 _LOAD_LINES = 'load_dataset("json", data_files="{folder}/{split}.jsonl", split="train")'
 _AXOLOTL = "The lines of {folder}/axolotl.yaml go into Axolotl's configuration."
-_IN_TEXT = "the format writes calls as JSON within a text"
-_CALLS = "the format writes calls as [name(key='value')]"
 
-FORMATS: tuple[Format, ...] = (
+_ALL = (
     Format(
         "trl",
         trl,
@@ -83,8 +70,6 @@ FORMATS: tuple[Format, ...] = (
         "llamafactory",
         llamafactory,
         LINES,
-        ("object",),
-        why=_IN_TEXT,
         notes=dataset_info,
         hint="dataset_dir: {folder}\ndataset: {dataset}_{split}",
     ),
@@ -108,29 +93,18 @@ FORMATS: tuple[Format, ...] = (
         why="OpenAI takes arguments as text only",
         hint='client.files.create(file=open("{folder}/{split}.jsonl", "rb"), purpose="fine-tune")',
     ),
-    Format("hermes", hermes, LINES, ("object",), why=_IN_TEXT, hint=_LOAD_LINES),
-    Format(
-        "api-bank",
-        api_bank,
-        ARRAY,
-        ("object",),
-        why="the format writes calls as text of its own",
-        hint='json.load(open("{folder}/{split}.json"))',
-    ),
+    Format("hermes", hermes, LINES, hint=_LOAD_LINES),
+    Format("api-bank", api_bank, ARRAY, hint='json.load(open("{folder}/{split}.json"))'),
     Format(
         "toolllama",
         toolllama,
         ARRAY,
-        ("object",),
-        why=_IN_TEXT,
         hint="--data_path {folder}/{split}.json --conv_template tool-llama-single-round",
     ),
     Format(
         "few-shot",
         few_shot,
         LINES,
-        ("object",),
-        why=_CALLS,
         hint=f"SFTTrainer(train_dataset={_LOAD_LINES})",
         stateful=FewShots,
         shots=SHOTS,
@@ -139,20 +113,12 @@ FORMATS: tuple[Format, ...] = (
         "all-shot",
         all_shot,
         LINES,
-        ("object",),
-        why=_CALLS,
         notes=all_shot_notes,
         hint=_AXOLOTL,
         stateful=AllShots,
     ),
 )
-NAMES = tuple(one.name for one in FORMATS)
-
-
-def format_named(name: str) -> Format:
-    return FORMATS[NAMES.index(name)]
-
-
+FORMATS = {one.name: one for one in _ALL}
 ROUNDED = "numbers that `datasets` would not give back as they are"
 ROWS_IN_GROUP = 200  # of Parquet, that are in memory
 
@@ -189,7 +155,7 @@ class ExportReport:
 
 
 def export(
-    source: ExportSource,
+    source: Version,
     format_: Format,
     into: Path,
     arguments: Arguments | None = None,
@@ -248,7 +214,7 @@ def _form(format_: Format, arguments: Arguments | None, shots: int | None) -> Ar
     return arguments or format_.arguments[0]
 
 
-def _splits(source: ExportSource, wanted: str | None) -> list[str]:
+def _splits(source: Version, wanted: str | None) -> list[str]:
     """The splits to write. Raises NothingFound for one that has no samples, or if none has."""
     known = source.splits("samples")
     if not known:
@@ -298,9 +264,8 @@ def _made(
     except NotRepresentable as why:
         return Exported(unfit=str(why))
     for part, row in made.rows:
-        columns = format_.files[part].columns.items()
-        names = [name for name, column in columns if column == "objects"]
-        if not reads_back([to_text(value) for name in names for value in row[name]]):
+        columns = format_.files[part].columns
+        if not columns.hold(columns.encode(row)):
             return Exported(unfit=ROUNDED)  # `datasets` reads JSON columns of Parquet otherwise
     return made
 
@@ -339,11 +304,9 @@ class ExportFiles:
         file, _ = self._opened[path]
         if about.kind == "parquet":
             if not count:
-                self._tables[path] = ParquetTable(
-                    schema_of(about), file, self._stack, ROWS_IN_GROUP
-                )
-            objects = [name for name, kind in about.columns.items() if kind == "objects"]
-            self._tables[path].add({**row, **{n: list(map(to_text, row[n])) for n in objects}})
+                types = about.columns.types
+                self._tables[path] = ParquetTable(types, file, self._stack, ROWS_IN_GROUP)
+            self._tables[path].add(about.columns.encode(row))
             return
         first, following = (b"[\n", b",\n") if about.kind == "json" else (b"", b"\n")
         file.write((following if count else first) + to_text(row).encode())
@@ -358,27 +321,3 @@ class ExportFiles:
         for file in self._notes:
             file.flush()
             os.fsync(file.fileno())
-
-
-def schema_of(file: ExportFile) -> pa.Schema:
-    """The types that its columns are stored in."""
-    import pyarrow as pa
-
-    text = pa.string()
-    said = [("role", text), ("content", text)]
-    function = pa.struct([("name", text), ("arguments", text)])
-    call = pa.struct([("id", text), ("type", text), ("function", function)])
-    described = pa.struct([("name", text), ("description", text), ("parameters", text)])
-    called = [("tool_calls", pa.list_(call)), ("tool_call_id", text), ("name", text)]
-    number = pa.int64()
-    extra = [("index", number), ("id", text), ("turn", number), ("scenario", text)]
-    kinds = {
-        "text": text,
-        "objects": pa.list_(pa.json_()),
-        "turns": pa.list_(pa.struct(said)),
-        "calling turns": pa.list_(pa.struct([*said, *called])),
-        "tools": pa.list_(pa.struct([("type", text), ("function", described)])),
-        "reward": pa.struct([("style", text), ("ground_truth", text)]),
-        "extra": pa.struct(extra),
-    }
-    return pa.schema([(name, kinds[kind]) for name, kind in file.columns.items()])

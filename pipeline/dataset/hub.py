@@ -100,7 +100,9 @@ def _push(version: Version, names: set[str], repo: str, api: HfApi, public: bool
         )
     commit = head
     if not is_there:
-        name = _dataset(there)
+        name = None
+        with suppress(ValueError, AttributeError):  # anybody may have written it
+            name = json.loads(there or b"{}").get("name")
         if not (listed <= REPLACED or name == version.name):
             holds = f"the dataset {name}" if name else "files that are not a version of a dataset"
             raise PushError(
@@ -151,13 +153,6 @@ def _manifest(api: HfApi, repo: str, revision: str | None) -> bytes | None:
     return bytes(answer.content)
 
 
-def _dataset(manifest: bytes | None) -> Any:
-    """The name in a manifest, which anybody may have written; None if it has none."""
-    with suppress(ValueError, AttributeError):
-        return json.loads(manifest or b"{}").get("name")
-    return None
-
-
 def _api(token: str) -> HfApi:
     """The Hub, which is not waited for without end. Raises PushError."""
     import httpx2
@@ -203,19 +198,15 @@ def _told(error: BaseException, repo: str, token: str) -> str:
     if (response := getattr(error, "response", None)) is not None:
         words = _hidden(str(getattr(error, "server_message", None) or ""), token)
         said = f" ({words})" if words else ""
-        wait = response.headers.get("Retry-After", "")
-        match response.status_code:
-            case 401:
-                return f"The Hub does not accept the token{said}. {TOKEN}"
-            case 403:
-                return f"The token may not write to {repo}{said}. Use one that may."
-            case 404:
-                return f"The Hub has no {repo} that this token may see{said}. Check its name."
-            case 409 | 412:
-                return f"{repo} was changed at the same time{said}. {AGAIN}"
-            case status:
-                when = f"; it asks to wait {wait} seconds" if wait.isdigit() else ""
-                return f"The Hub answered {status}{said}{when}. {AGAIN}"
+        wait, status = response.headers.get("Retry-After", ""), response.status_code
+        when = f"; it asks to wait {wait} seconds" if wait.isdigit() else ""
+        known = {
+            401: f"The Hub does not accept the token{said}. {TOKEN}",
+            403: f"The token may not write to {repo}{said}. Use one that may.",
+            404: f"The Hub has no {repo} that this token may see{said}. Check its name.",
+            **dict.fromkeys((409, 412), f"{repo} was changed at the same time{said}. {AGAIN}"),
+        }
+        return known.get(status, f"The Hub answered {status}{said}{when}. {AGAIN}")
     match error:
         case httpx2.InvalidURL() | httpx2.UnsupportedProtocol():
             return (

@@ -10,6 +10,7 @@ published already is not again.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -21,9 +22,11 @@ from importlib.metadata import version as installed
 from itertools import chain
 from pathlib import Path
 
+import jinja2
+import yaml
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
 from toolloom.pipeline.checks.world import interpreter
-from toolloom.pipeline.dataset import run_report
-from toolloom.pipeline.dataset.card import card
 from toolloom.pipeline.dataset.configs import (
     CONFIGS,
     INSTRUCTIONS,
@@ -35,19 +38,32 @@ from toolloom.pipeline.dataset.configs import (
     makers_of,
 )
 from toolloom.pipeline.dataset.figures import (
+    API_BANK,
     BEFORE_QUERIES,
+    KINDS,
+    LEVELS,
     PAIRS,
     TOOLBENCH,
+    Counts,
+    added,
+    contamination,
+    count,
     describe,
+    expansion_json,
     in_order,
+    instructions_of,
+    ranked,
     sha256,
     split_of_rejected,
+    worlds_told,
 )
+from toolloom.pipeline.render.section import cell, counted, dollars, percent, table
 from toolloom.pipeline.store.files import explain, hold_folder, read_objects, to_line, write_lines
-from toolloom.pipeline.store.parquet import Config, VersionWriter, read_rows
 from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.version import (
+    Config,
     Version,
+    VersionWriter,
     dotted,
     find_version,
     following,
@@ -62,6 +78,7 @@ from toolloom.schemas import (
     Extension,
     Instruction,
     JsonObject,
+    Metric,
     PublishError,
     Record,
     Regeneration,
@@ -158,8 +175,7 @@ class Keep:
         """The rows of a parent's table that stay, as they are stored. Raises StoreError."""
         if self.parent is None:
             return
-        files = self.parent.files(config.name, split)
-        stored = chain.from_iterable(read_rows(path, stored=True) for path in files)
+        stored = self.parent.rows(config.name, split, stored=True)
         if self.whole(config, split):
             yield from stored
         elif config is INSTRUCTIONS:  # the others go with their samples
@@ -256,7 +272,7 @@ class _Tables:
         for config in configs_of(origin):
             if config.row.wanted(record, recipe) is False:
                 continue
-            for row in map(config.encode, config.row.of(record)):
+            for row in map(config.columns.encode, config.row.of(record)):
                 self._begin(config, split)
                 if row["id"] in self._kept_ids[config.name]:
                     label = self._keep.parent.label if self._keep.parent else ""
@@ -264,7 +280,7 @@ class _Tables:
                         f"{row['id']}: is in `{config.name}` of {label} already, so it cannot "
                         "be added. Add to that version with another seed."
                     )
-                if config.holds(row):
+                if config.columns.hold(row):
                     self._writer.add(config, split, row)
                     self.made[config.name][split] += 1
 
@@ -316,7 +332,7 @@ def _write(run: RunFolder, keep: Keep, tables: _Tables) -> set[Maker]:
             split = zone(plan, record["category"], record["tool"]).value
             tables.add(origin, split, record, recipe)
     tables.finish()
-    if pairs := [*keep.pairs(), *run_report.contamination(run)]:
+    if pairs := [*keep.pairs(), *contamination(run)]:
         write_lines(tables.folder / PAIRS, map(to_line, pairs))
     return makers
 
@@ -368,7 +384,7 @@ def _runs_left(run: RunFolder, keep: Keep, split: str) -> list[str]:
 
 def _expansion(run: RunFolder, keep: Keep, used: set[str]) -> JsonObject | None:
     """What is told of templates: of the parent's runs as far as their rows stay."""
-    told = run_report.expansion_json(run)
+    told = expansion_json(run)
     found = {run.id: told} if told else {}
     before = (keep.parent.manifest.get("expansion") if keep.parent else None) or {}
     for name, figures in before.items():
@@ -385,13 +401,13 @@ def _run(run: RunFolder, makers: set[Maker]) -> JsonObject:
         if stage.name in ("worlds", "domains", "apis", "templates") and not stage.given:
             makers = makers.union(*map(makers_of, run.stage(stage.name).objects("accepted")))
     places = {stage.name: place for place, stage in enumerate(run.plan)}
-    ranked = sorted(makers, key=lambda one: (places.get(one[0], -1), *one[1:]))
+    in_turn = sorted(makers, key=lambda one: (places.get(one[0], -1), *one[1:]))
     names = ("stage", "agent", "model", "prompts")
     return {
         "seed": run.recipe.seed,
         "recipe": public_recipe(run.recipe),
-        "counts": run_report.count(run).model_dump(mode="json"),
-        "agents": [dict(zip(names, one, strict=True)) for one in ranked],
+        "counts": count(run).model_dump(mode="json"),
+        "agents": [dict(zip(names, one, strict=True)) for one in in_turn],
     }
 
 
@@ -409,10 +425,8 @@ def apis_of(run: RunFolder) -> Iterator[JsonObject]:
 
 def _finish(manifest: JsonObject, folder: Path) -> None:
     """Add card, manifest and checksums to the tables."""
-    if manifest["worlds"]:
-        for name, content in replay_files().items():
-            write_lines(folder / name, [content])
-    write_lines(folder / "README.md", [card(manifest).encode("utf-8", "replace")])
+    for name, content in made_of(manifest).items():
+        write_lines(folder / name, [content])
     paths = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
     others = sorted(name for name in paths if not name.endswith(".parquet"))
     manifest["files"] = {name: sha256(paths[name]) for name in others}
@@ -430,10 +444,14 @@ def sums(manifest: JsonObject, hashes: dict[str, str]) -> Iterator[bytes]:
         yield f"{hashes[name]}  {name}\n".encode()
 
 
-def replay_files() -> dict[str, bytes]:
-    """What replays the rows of `environments` without toolloom, by path in the version."""
-    machine = Path(interpreter.__file__).read_bytes()
-    return {"replay/README.md": (HERE / "replay.md.j2").read_bytes(), "replay/world.py": machine}
+def made_of(manifest: JsonObject) -> dict[str, bytes]:
+    """What is made of a manifest, by path in the version: the card, and what replays the rows of
+    `environments` without toolloom."""
+    made = {"README.md": card(manifest).encode("utf-8", "replace")}
+    if manifest.get("worlds"):
+        made["replay/README.md"] = (HERE / "replay.md.j2").read_bytes()
+        made["replay/world.py"] = Path(interpreter.__file__).read_bytes()
+    return made
 
 
 @cache
@@ -449,3 +467,94 @@ def code_hash() -> str:
 
 
 _ROOMS = ("agents", "cli", "llm", "pipeline", "prompts", "schemas")
+
+
+# The card: README.md with the YAML header that maps configs to files, of the manifest alone
+
+SIZES = (
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+    (10_000_000, "1M<n<10M"),
+)
+OPTIONAL = ("extended", "instructions", "worlds", "expansion")  # in a manifest
+
+
+def card(manifest: JsonObject) -> str:
+    """The text of README.md. Holds no time of day: equal versions make equal cards."""
+    # One config without any files in the header, and `datasets` loads none of the others either.
+    loadable = {
+        name: found
+        for name, splits in manifest["configs"].items()
+        if (found := {split: table for split, table in splits.items() if table["files"]})
+    }
+    rows, licence = sum(told["rows"] for told in manifest["splits"].values()), _licence(manifest)
+    instructions = instructions_of(manifest)
+    size = rows or (instructions.levels.total() if instructions else 0)
+    runs = manifest["runs"].values()
+    text = _template().render(
+        m={**dict.fromkeys(OPTIONAL), **manifest},
+        header=_header(manifest, loadable, licence, size),
+        rows=rows,
+        dialogues={split: told for split, told in manifest["splits"].items() if told["rows"]},
+        loadable=loadable,
+        instructions=instructions,
+        worlds=worlds_told(manifest),
+        licence=licence,
+        recipes=[run["recipe"] for run in runs],
+        models=sorted({agent["model"] for run in runs for agent in run["agents"]} - {""}),
+    )
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+@cache
+def _template() -> jinja2.Template:
+    """Data are no template: they are given to one, in a sandbox."""
+    made = ImmutableSandboxedEnvironment(
+        loader=jinja2.FileSystemLoader(HERE),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # Markdown: `cell` escapes
+    )
+    made.filters |= {"cell": cell, "n": "{:,}".format, "percent": percent, "dollars": dollars}
+    made.filters |= {"counted": counted, "total": lambda counts: sum(counts.values())}
+    made.globals |= {"added": added}
+    made.globals |= {"summed": lambda counts: ranked(sum(map(Counter, counts), Counter()))}
+    made.globals |= {"table": table, "counts_of": Counts.model_validate, "api_bank": API_BANK}
+    made.globals |= {"kinds": KINDS, "levels": LEVELS}
+    made.globals |= {"metrics": [*map(str, Metric)], "configs": CONFIGS}
+    return made.get_template("card.md.j2")
+
+
+def _header(manifest: JsonObject, loadable: JsonObject, licence: str, rows: int) -> str:
+    # A version of digits that no other dataset has: `datasets` caches what it loads from a folder
+    # under the folder's name, the config and this version alone. Without it, two datasets in
+    # folders called `1.0.0` would be one to it.
+    version = f"0.0.{int(manifest['content'][:12], 16)}"
+    configs: list[JsonObject] = []
+    for name, splits in loadable.items():
+        files = [{"split": split, "path": f"{name}/{split}-*.parquet"} for split in splits]
+        first = {} if configs else {"default": True}
+        configs.append({"config_name": name, "version": version, "data_files": files, **first})
+    header = {
+        "pretty_name": manifest["name"],
+        "license": licence,
+        "task_categories": ["text-generation"],
+        "tags": ["function-calling", "tool-use", "synthetic", "toolloom"],
+        "size_categories": [next((s for n, s in SIZES if rows < n), "n>10M")],
+        "configs": configs,
+    }
+    return yaml.safe_dump(header, sort_keys=False, allow_unicode=True)
+
+
+def _licence(manifest: JsonObject) -> str:
+    """That of the worlds, where all of it is theirs and no model wrote a word; else the terms of
+    the models and APIs decide."""
+    written = any(agent["model"] for run in manifest["runs"].values() for agent in run["agents"])
+    sources = manifest["apis"]["sources"]
+    licences = {source["licence"] if source["kind"] == "world" else "" for source in sources}
+    if written or manifest.get("instructions") or len(licences) != 1:
+        return "unknown"
+    return licences.pop().lower() or "unknown"

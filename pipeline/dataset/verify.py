@@ -24,12 +24,12 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from itertools import chain, groupby, takewhile, tee, zip_longest
+from itertools import chain, groupby, tee, zip_longest
 from os.path import isfile
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 from pydantic_core import to_json
 
 from toolloom.pipeline.checks import CHECKS, inspect
@@ -42,8 +42,8 @@ from toolloom.pipeline.checks.instructions import (
     sentences,
     spoken_tags,
 )
+from toolloom.pipeline.checks.transcript import shown as as_told
 from toolloom.pipeline.checks.world.interpreter import Machine
-from toolloom.pipeline.dataset.card import card
 from toolloom.pipeline.dataset.configs import (
     APIS,
     BASES,
@@ -56,30 +56,33 @@ from toolloom.pipeline.dataset.configs import (
     configs_of,
     makers_of,
     parsed,
+    seed_of,
+    seed_of_rows,
 )
 from toolloom.pipeline.dataset.figures import (
     BEFORE_QUERIES,
     ORDER,
     TOOLBENCH,
+    Counts,
     describe,
     sha256,
     split_of_rejected,
 )
-from toolloom.pipeline.dataset.planning import seed_of, seed_of_rows
-from toolloom.pipeline.dataset.publish import code_hash, replay_files, sums
-from toolloom.pipeline.dataset.run_report import Counts
+from toolloom.pipeline.dataset.publish import code_hash, made_of, sums
 from toolloom.pipeline.processes import in_processes
 from toolloom.pipeline.store.files import explain, to_text
-from toolloom.pipeline.store.parquet import Config, read_rows
 from toolloom.pipeline.store.run_folder import batches
 from toolloom.pipeline.store.version import (
+    Config,
     FileEntry,
     Manifest,
     TableEntry,
+    cause,
     change,
     check_layout,
     dotted,
     numbered,
+    read_rows,
 )
 from toolloom.schemas import (
     FINISH,
@@ -94,11 +97,11 @@ from toolloom.schemas import (
     StoreError,
     World,
     canonical,
-    first_error,
+    digest,
 )
 from toolloom.schemas.splits import SEEN, api_id, needed, shown, split_of, stray, tool_of, zone
 
-MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"
+MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 MANY = 2_000  # dialogues, from which processes that begin for them are worth it
 CHUNK = 32  # rows that a process is given at a time
 _LINE = re.compile(rb"([0-9a-f]{64})  ([^\n]+)")
@@ -210,7 +213,7 @@ class VersionFiles:
                     count += 1
                     yield name, row
             except StoreError as error:
-                self.fault(TABLE, name, f"cannot be read ({_why(error)})")
+                self.fault(TABLE, name, f"cannot be read ({cause(error)})")
             if count != told.rows:
                 self.broken.add((config.name, split))
 
@@ -228,7 +231,7 @@ def verify(path: Path, progress: Progress | None = None, processes: int = 0) -> 
         look_at_tables(files, told)
         rows.verify()
         _figures(files, told)
-        _card(files)
+        _made(files)
         _lineage(files, told)
     counts = files.findings.counts
     return VerifyReport(
@@ -280,9 +283,9 @@ def look(root: Path) -> VersionFiles:
             files.fault(FILE, name, f"its SHA-256 is not the one in {by}")
     if told and lines is not None:
         wanted = b"".join(sums(files.raw, {**told.files, MANIFEST: files.hashes[MANIFEST]}))
-        if differing := first_difference(lines, wanted):
-            number, line, due = differing
-            files.fault(FILE, SUMS, f"line {number} is {_short(line)} and must be {_short(due)}")
+        number, line, due = first_difference(lines, wanted)
+        if number:
+            files.fault(FILE, SUMS, f"line {number} is {line} and must be {due}")
     return files
 
 
@@ -318,13 +321,17 @@ def _read_manifest(files: VersionFiles, is_sound: bool) -> None:
         if text.encode("utf-8", "replace") + b"\n" != raw:
             files.fault(FILE, MANIFEST, "is not written as toolloom writes it")
     except (ValueError, RecursionError) as error:
-        files.fault(FILE, MANIFEST, f"is damaged ({_why(error)})")
+        files.fault(FILE, MANIFEST, f"is damaged ({cause(error)})")
 
 
-def first_difference(there: bytes, due: bytes) -> tuple[int, bytes, bytes] | None:
-    """The number of the first line that differs, and the two lines; None if all are equal."""
+def first_difference(there: bytes, due: bytes) -> tuple[int, str, str]:
+    """The number of the first line that differs, and the two lines to be told; 0 if none does."""
     lines = zip_longest(there.split(b"\n"), due.split(b"\n"), fillvalue=b"")
-    return next(((n, a, b) for n, (a, b) in enumerate(lines, 1) if a != b), None)
+    for number, pair in enumerate(lines, 1):
+        if pair[0] != pair[1]:
+            line, wanted = (as_told(each.decode("utf-8", "replace"), 120) for each in pair)
+            return number, line, wanted
+    return 0, "", ""
 
 
 def look_at_tables(files: VersionFiles, told: Manifest) -> None:
@@ -346,27 +353,15 @@ def look_at_tables(files: VersionFiles, told: Manifest) -> None:
                 try:
                     with pq.ParquetFile(files.root / name) as file:
                         schema, rows = file.schema_arrow, file.metadata.num_rows
-                    if not schema.equals(known[config].types):
+                    if not schema.equals(known[config].columns.types):
                         raise ValueError(f"its columns are {', '.join(map(str, schema))[:300]}")
                 except (OSError, pa.ArrowException, ValueError) as error:
-                    files.fault(TABLE, name, f"cannot be read as {config} ({_why(error)})")
+                    files.fault(TABLE, name, f"cannot be read as {config} ({cause(error)})")
                     del files.hashes[name]  # its rows are not read
                     continue
                 if rows != table.files[name].rows:
                     detail = f"holds {rows:,} rows instead of {table.files[name].rows:,}"
                     files.fault(TABLE, name, detail)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return first_error(error)
-    return f"{type(error).__name__}: {' '.join(str(error.__cause__ or error).split())[:200]}"
-
-
-def _short(value: Any) -> str:
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-    text = json.dumps(text, ensure_ascii=False, default=str)
-    return text if len(text) <= 120 else text[:119] + "…"
 
 
 # -- 2. Records, and 3. the rows that are made of them ---------------------------------------------
@@ -409,7 +404,7 @@ class Known:
         usual = [_inside(recipe, "tester", "votes") for recipe in plans]
         asked = [a if a is not None else b for a, b in zip(own, usual, strict=True)]
         self.votes = {votes for votes in asked if isinstance(votes, int)} or {0}
-        self.apis: dict[str, set[bytes]] = {}  # hashes of what each is, by id
+        self.apis: dict[str, set[str]] = {}  # hashes of what each is, by id
         self.seen_categories: set[str] = set()
         self.machines: dict[str, Machine | None] = {}  # by hash; None: it cannot be run
         for config in (APIS, WORLDS):
@@ -438,13 +433,9 @@ def _inside(value: Any, *names: str) -> Any:
     return value
 
 
-def _shown(api: JsonObject) -> bytes:
+def _shown(api: JsonObject) -> str:
     """A hash of an API as rows show it: without who made it, whatever the order of its keys."""
-    return _digest(canonical({**api, "provenance": []}))
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return digest({**api, "provenance": []})
 
 
 @lru_cache(maxsize=1)
@@ -476,10 +467,10 @@ def _look_at(known: Known, base: Config, split: str, entry: Entry) -> tuple[bool
         made = [fault for config in derived for fault in _look_at_made(known, config, raw, entry)]
     # What hostile JSON raises on its way into a record is anything.
     except Exception as error:  # noqa: BLE001
-        return False, [(RECORD, entry.file, f"holds no {_name(base)} ({_why(error)})", entry.id)]
+        return False, [(RECORD, entry.file, f"holds no {_name(base)} ({cause(error)})", entry.id)]
     found = list[tuple[FaultKind, str]]()
     if differing:
-        found.append((RECORD, f"`{differing[0]}` is not that of its record"))
+        found.append((RECORD, f"`{differing}` is not that of its record"))
     if place != split:
         found.append((SPLIT, f"is in {split}; {why} {place}"))
     for maker in sorted(makers_of(raw)) if base in (SAMPLES, INSTRUCTIONS) else ():
@@ -528,19 +519,13 @@ def _look_at_made(
     for row in due:
         says = {config.row.wanted(record, recipe) for recipe in known.recipes} - {None}
         if not there or there[0][1]["id"] != row["id"]:
-            lacking += says <= {True} and config.holds(config.encode(row))
+            lacking += says <= {True} and config.columns.hold(config.columns.encode(row))
             continue
         file, stored = there.popleft()
         if says == {False}:
             yield TRAINING, file, "is there, though the recipe leaves it out", row["id"]
-        elif found := _difference(config, row, stored):
-            place, has, wanted = found
-            if isinstance(has, str) and isinstance(wanted, str):
-                pairs = zip(has, wanted, strict=False)
-                alike = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
-                has, wanted = (text[max(0, alike - 20) :] for text in (has, wanted))
-            detail = f"`{place}` has {_short(has)}, its {_name(base)} {_short(wanted)}"
-            yield TRAINING, file, detail, row["id"]
+        elif place := _difference(config, row, stored):
+            yield TRAINING, file, f"`{place}` is not that of its {_name(base)}", row["id"]
     if lacking and config.name in entry.made:
         detail = f"lacks {lacking} of {len(due)} rows in `{config.name}` at its place"
         yield TRAINING, entry.file, detail, entry.id
@@ -556,11 +541,12 @@ def _quick(value: Any) -> str:
         return to_text(value)
 
 
-def _difference(config: Config, row: JsonObject, stored: JsonObject) -> tuple[str, Any, Any] | None:
-    """Where a stored row is not what is to be stored: the place, what is there, what is due."""
-    if config.encode(row, _quick) == stored:
-        return None
-    return next(_differences("", stored, config.encode(row)), None)
+def _difference(config: Config, row: JsonObject, stored: JsonObject) -> str:
+    """Where a stored row is not what is to be stored; nothing if it is."""
+    if config.columns.encode(row, _quick) == stored:
+        return ""
+    due = config.columns.encode(row)
+    return next((place for place, *_ in _differences("", stored, due)), "")
 
 
 def _look_at_sample(
@@ -587,7 +573,7 @@ def _look_at_sample(
         if machine is None:
             raise
         # A foreign world runs in a foreign state.
-        yield CHECK, f"cannot be replayed ({_why(error)})"
+        yield CHECK, f"cannot be replayed ({cause(error)})"
     need = raw["dialogue"]["query"]
     if split and (held_out := stray(known.plan, need, Split(split))):
         yield SPLIT, f"shows {held_out}, which is held out of {split}"
@@ -623,7 +609,7 @@ class Rows:
         self.files, self._progress, self._processes = files, progress, processes
         self.read = Counter[str]()  # by config
         self.inspected = 0
-        self._requests = set[bytes]()  # hashes of the samples whose instructions were read
+        self._requests = set[str]()  # hashes of the samples whose instructions were read
 
     def verify(self) -> None:
         files, tables = self.files, self.files.told.configs.values()
@@ -631,10 +617,9 @@ class Rows:
         # On the disk: the dialogues, while instructions may name them.
         self._samples = sqlite3.connect("")
         with closing(self._samples):
-            self._samples.execute("CREATE TABLE samples (id TEXT, split TEXT, record TEXT)")
-            self._samples.execute("CREATE INDEX by_id ON samples (id)")
+            self._samples.execute("CREATE TABLE samples (place PRIMARY KEY, record)")
             for base in (APIS, WORLDS, SAMPLES, INSTRUCTIONS, REJECTED):
-                ids = set[bytes]()
+                ids = set[str]()
                 for split in dict.fromkeys(chain(*map(files.tables, configs_of(base.row.origin)))):
                     records = self._records(base, split, ids)
                     if base is INSTRUCTIONS:
@@ -643,8 +628,9 @@ class Rows:
                         if base is SAMPLES:
                             self.inspected += 1
                         if base is SAMPLES and files.tables(INSTRUCTIONS):
-                            stored = row["id"], split, to_text(base.row.record_of(row))
-                            self._samples.execute("INSERT INTO samples VALUES (?, ?, ?)", stored)
+                            stored = f"{split}/{row['id']}", to_text(base.row.record_of(row))
+                            insert = "INSERT OR IGNORE INTO samples VALUES (?, ?)"
+                            self._samples.execute(insert, stored)
 
     def _rows(self, config: Config, split: str) -> Iterator[Stored]:
         for each in self.files.rows(config, split):
@@ -653,7 +639,7 @@ class Rows:
                 self._progress(self.read.total(), self._total)
             yield each
 
-    def _records(self, base: Config, split: str, ids: set[bytes]) -> Iterator[Stored]:
+    def _records(self, base: Config, split: str, ids: set[str]) -> Iterator[Stored]:
         """The rows of a table that hold records; all faults of the table, and of those that are
         made of its records, are told. `ids`: hashes of those of the config that were read."""
         files = self.files
@@ -678,7 +664,7 @@ class Rows:
         beside = self._processes if count >= MANY else 0
         for looked, chunk in zip(in_processes(look_at_entries, tasks, beside), kept, strict=True):
             for (is_record, faults), entry in zip(looked, chunk, strict=True):
-                if (hashed := _digest(entry.id)) in ids:
+                if (hashed := digest(entry.id, 16)) in ids:
                     files.fault(RECORD, entry.file, "its id is there twice", entry.id)
                 ids.add(hashed)
                 for each in faults:
@@ -696,7 +682,7 @@ class Rows:
             places, stored = zip(*group, strict=True)
             file, records = places[-1], map(INSTRUCTIONS.row.record_of, stored)
             found = [*map(Instruction.model_validate, records)]
-            if (hashed := _digest(name)) in self._requests:
+            if (hashed := digest(name, 16)) in self._requests:
                 detail = "instructions of its sample stand apart from each other"
                 self.files.fault(RECORD, file, detail, name)
             self._requests.add(hashed)
@@ -706,8 +692,8 @@ class Rows:
 
     def _seed(self, split: str, name: str, file: str, found: list[Instruction]) -> Seed | None:
         """What the instructions were made of; None, and a fault, if it is not there."""
-        asked = "SELECT record FROM samples WHERE id = ? AND split = ?"
-        if stored := self._samples.execute(asked, (name, split)).fetchone():
+        asked = "SELECT record FROM samples WHERE place = ?"
+        if stored := self._samples.execute(asked, (f"{split}/{name}",)).fetchone():
             try:
                 seed = seed_of(parsed(stored[0]), Split(split))
             except (ValueError, TypeError, LookupError, AttributeError):  # the sample's own, told
@@ -787,11 +773,11 @@ def _figures(files: VersionFiles, told: Manifest) -> None:
     try:
         described = describe(files.root)
     except Exception as error:  # noqa: BLE001  # foreign rows: anything may come of them
-        files.fault(FIGURE, MANIFEST, f"no figures can be made of the rows ({_why(error)})")
+        files.fault(FIGURE, MANIFEST, f"no figures can be made of the rows ({cause(error)})")
         return
     for name, wanted in described.items():
         for place, there, due in _differences(name, files.raw.get(name), wanted):
-            detail = f"{place} is {_short(there)}, the data have {_short(due)}"
+            detail = f"{place} is {as_told(there, 120)}, the data have {as_told(due, 120)}"
             files.fault(FIGURE, MANIFEST, detail)
     for split, figures in told.splits.items():
         names = figures.get("runs")
@@ -852,30 +838,23 @@ def _run_figures(files: VersionFiles, name: str, counts: Counts, told: Manifest)
             files.fault(FIGURE, MANIFEST, detail)
 
 
-def _card(files: VersionFiles) -> None:
+def _made(files: VersionFiles) -> None:
     """README.md and `replay/` are what is made of the manifest: whoever runs it trusts it."""
-    is_same = files.raw["code"] == code_hash()
-    for name, content in replay_files().items() if files.raw.get("worlds") else ():
-        due = hashlib.sha256(content).hexdigest()
-        if is_same and files.hashes.get(name, due) != due:
-            files.fault(FIGURE, name, "is not what toolloom publishes there")
-    if CARD not in files.hashes:
-        return
     try:
-        made = card(files.raw).encode("utf-8", "replace")
+        made = made_of(files.raw)
     except Exception as error:  # noqa: BLE001  # a foreign manifest: anything may come of it
-        files.fault(FIGURE, MANIFEST, f"no card can be made of it ({_why(error)})")
+        files.fault(FIGURE, MANIFEST, f"no card can be made of it ({cause(error)})")
         return
-    if hashlib.sha256(made).hexdigest() == files.hashes[CARD]:
-        return
-    if not is_same:
-        files.notes.append(
-            f"The words of {CARD} were not compared: toolloom {files.raw['toolloom']} wrote it."
-        )
-        return
-    there = (files.root / CARD).read_bytes()
-    number, line, _ = first_difference(there, made) or (0, b"", b"")
-    files.fault(FIGURE, CARD, f"line {number} is not what the manifest makes of it: {_short(line)}")
+    for name, due in made.items():
+        if files.hashes.get(name) in (None, hashlib.sha256(due).hexdigest()):
+            continue
+        if files.raw["code"] != code_hash():
+            wrote = f"toolloom {files.raw['toolloom']} wrote it"
+            files.notes.append(f"The words of {name} were not compared: {wrote}.")
+            continue
+        number, line, _ = first_difference((files.root / name).read_bytes(), due)
+        detail = f"line {number} is not what toolloom publishes there: {line}"
+        files.fault(FIGURE, name, detail)
 
 
 # -- 5. The parent ---------------------------------------------------------------------------------

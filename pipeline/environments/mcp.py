@@ -32,7 +32,7 @@ from toolloom.pipeline.environments import executed, function_server
 from toolloom.pipeline.environments.environment import CUT, Result, failed
 from toolloom.pipeline.environments.executed import ExecutionSource, is_address
 from toolloom.pipeline.formats.import_log import ImportLog, line, words
-from toolloom.pipeline.formats.tools import to_api
+from toolloom.pipeline.formats.json_schema import to_api
 from toolloom.pipeline.store.secrets import secrets_of
 from toolloom.schemas import (
     Api,

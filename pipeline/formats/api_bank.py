@@ -16,15 +16,16 @@ each request of the assistant and one for each of its replies.
 
 from __future__ import annotations
 
-import datetime as dt
 import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.grounding import same
+from toolloom.pipeline.checks.schema import as_dict
 from toolloom.pipeline.checks.text.call_text import CallTextError, literal, parse, write
 from toolloom.pipeline.checks.transcript import shown
 from toolloom.pipeline.formats import base
@@ -34,17 +35,18 @@ from toolloom.pipeline.formats.conversation import (
     RowCall,
     excess,
     json_of,
+    present,
     refused,
 )
 from toolloom.pipeline.formats.import_log import ImportLog, line, reference, text
-from toolloom.pipeline.formats.json_schema import OTHER_NAMES, TYPES, schema_of
-from toolloom.pipeline.formats.rows import UNREAD, ForeignRow, files, foreign_rows, read_text, rows
-from toolloom.pipeline.formats.tools import to_api
-from toolloom.pipeline.store.files import to_text
+from toolloom.pipeline.formats.json_schema import OTHER_NAMES, TYPES, schema_of, to_api
+from toolloom.pipeline.formats.rows import LARGEST, UNREAD, ForeignRow, files, foreign_rows, rows
+from toolloom.pipeline.store.files import file_text, to_text
 from toolloom.schemas import (
     API_SEARCH,
     Api,
     FunctionCall,
+    ImportFailed,
     JsonObject,
     Message,
     Reason,
@@ -102,48 +104,41 @@ def read(
     source: Path, ledger: ImportLog, *, category: str = "", document: Any = UNREAD
 ) -> Iterator[Api]:
     """The APIs of a file, or of all files of a folder taken together."""
-    bank = Bank()
-    for path in files(source, _ENDINGS) if source.is_dir() else [source]:
-        bank.take(path, ledger, document)
-    yield from bank.apis(ledger, reference(source), category)
+    paths = files(source, _ENDINGS) if source.is_dir() else [source]
+    facts = chain.from_iterable(evidence(path, ledger, document) for path in paths)
+    yield from put_together(facts, ledger, reference(source), category)
 
 
-class Bank:
-    """What several files say of the same APIs."""
-
-    def __init__(self) -> None:
-        self._facts: dict[str, list[Fact]] = {}  # by the API's name
-
-    def take(self, path: Path, ledger: ImportLog, document: Any = UNREAD) -> None:
-        """Add what a file says. `document`: its content, if it was loaded before."""
-        for fact in evidence(path, ledger, document):
-            self._facts.setdefault(fact.name, []).append(fact)
-
-    def apis(self, ledger: ImportLog, named: str, category: str = "") -> Iterator[Api]:
-        """The APIs put together. `named`: what their source is called."""
-        ledger.format = "api-bank"
-        source, looked_at = Source(kind="api-bank", reference=named), 0
-        for name, facts in self._facts.items():
-            calls = [fact for fact in facts if isinstance(fact, BankCall)]
-            looked_at += len(calls)
-            if name == SEARCH:
-                ledger.refuse(name, "It is API-Bank's API Search; toolloom has its own.")
-                continue
-            # Descriptions of one name agree, but for their wording.
-            described = (fact for fact in facts if isinstance(fact, Described))
-            said = next(described, Described(name, "", {}, {}))
-            yield from to_api(
-                ledger,
-                source,
-                category=category,
-                tool=TOOL,
-                name=name,
-                description=said.description,
-                parameters=_parameters(said, calls),
-                returns=_returns(said, calls),
-            )
-        if looked_at:
-            ledger.note(f"{named}: {looked_at} calls of {len(self._facts)} APIs were looked at.")
+def put_together(
+    facts: Iterable[Fact], ledger: ImportLog, named: str, category: str = ""
+) -> Iterator[Api]:
+    """The APIs of what files say of them. `named`: what their source is called."""
+    known = defaultdict[str, list[Fact]](list)
+    for fact in facts:
+        known[fact.name].append(fact)
+    ledger.format = "api-bank"
+    source, looked_at = Source(kind="api-bank", reference=named), 0
+    for name, told in known.items():
+        calls = [fact for fact in told if isinstance(fact, BankCall)]
+        looked_at += len(calls)
+        if name == SEARCH:
+            ledger.refuse(name, "It is API-Bank's API Search; toolloom has its own.")
+            continue
+        # Descriptions of one name agree, but for their wording.
+        described = (fact for fact in told if isinstance(fact, Described))
+        said = next(described, Described(name, "", {}, {}))
+        yield from to_api(
+            ledger,
+            source,
+            category=category,
+            tool=TOOL,
+            name=name,
+            description=said.description,
+            parameters=_parameters(said, calls),
+            returns=_returns(said, calls),
+        )
+    if looked_at:
+        ledger.note(f"{named}: {looked_at} calls of {len(known)} APIs were looked at.")
 
 
 def _parameters(described: Described, calls: list[BankCall]) -> JsonObject:
@@ -181,7 +176,7 @@ def _returns(described: Described, calls: list[BankCall]) -> JsonObject | None:
 
 def typed(said: Any) -> JsonObject:
     """A described argument or result, such as `{"type": "list(str)", "description": …}`."""
-    given = said if isinstance(said, dict) else {}
+    given = as_dict(said)
     written = line(given.get("type"))
     inner = re.fullmatch(r"(?i)list\s*[\[(]\s*(\w+)\s*[\])]", written)
     kind = TYPES.get(written.lower(), "array" if inner else "")
@@ -254,9 +249,8 @@ def descriptions(listed: Any) -> Iterator[Described]:
         if isinstance(row, dict):
             name = line(row.get("name")) or line(row.get("apiCode"))
             inputs = row.get("input_parameters", row.get("parameters"))
-            outputs = row.get("output_parameters", row.get("response"))
+            outputs = as_dict(row.get("output_parameters", row.get("response")))
             if name and isinstance(inputs, dict):
-                outputs = outputs if isinstance(outputs, dict) else {}
                 yield Described(name, text(row.get("description")), inputs, outputs)
 
 
@@ -267,12 +261,11 @@ def described_in(one: str) -> Iterator[Described]:
 
 
 def _turn(row: JsonObject) -> Iterator[Fact]:
-    name, given, result = line(row.get("api_name")), row.get("param_dict"), row.get("result")
+    name, result = line(row.get("api_name")), as_dict(row.get("result"))
     if name:
-        result = result if isinstance(result, dict) else {}
         answered = "output" in result and not result.get("exception")
-        arguments = given if isinstance(given, dict) else {}
-        yield from _answered(BankCall(name, arguments, result.get("output"), answered))
+        given = as_dict(row.get("param_dict"))
+        yield from _answered(BankCall(name, given, result.get("output"), answered))
 
 
 def _answered(call: BankCall) -> Iterator[Fact]:
@@ -310,7 +303,7 @@ def _answer(written: str) -> Any:
 
 
 def _scene(path: Path, ledger: ImportLog) -> Iterator[BankCall]:
-    content = read_text(path)[:_LARGEST_SCENE]
+    content = file_text(path, LARGEST, ImportFailed)[:_LARGEST_SCENE]
     ledger.bytes += path.stat().st_size
     after = re.split(r"(?i)API Calls?:", content, maxsplit=1)[1:]
     for one in (one.strip()[:_LONGEST] for part in after for one in part.splitlines()):
@@ -339,7 +332,6 @@ _KINDS: dict[str, Any] = {
 }  # fmt: skip
 _SPEAKS = re.compile(r"^\s*(User|AI|API-Request|API-Response)\s*:", re.MULTILINE)
 _ASKED = re.compile(r"\s*Generate (?:API Request|AI Response):\s*\Z")
-_NOW = re.compile(r"current time is (\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)", re.IGNORECASE)
 _LONGEST_ROW = 1_000_000  # letters of a training row
 _MOST_TURNS = 5_000
 
@@ -404,9 +396,8 @@ def _training_dialogue(row: ForeignRow, value: JsonObject, known: dict[str, Desc
     if len(asked) > _LONGEST_ROW or not output.strip():
         return refused(row, "it is too long" if output.strip() else "it has no `output`")
     bank = _BankDialogue(row, known)
-    if when := _NOW.search(asked):
-        with suppress(ValueError):  # a day that is in no calendar
-            bank.system("", dt.datetime.fromisoformat(when[1]))
+    if now := present(asked):
+        bank.system("", now)
     for one in asked.splitlines():
         for description in described_in(one):
             bank.listed(description)
@@ -486,8 +477,8 @@ class _BankDialogue(Conversation):
             self._describe(self._known[name])
         elif not self._listed and not (self._known and self._searched):
             self.note(_UNDESCRIBED)
-            names = given if isinstance(given, dict) else {}
-            self.tool(name, "", {"type": "object", "properties": {k: {} for k in names}})
+            properties: JsonObject = {key: {} for key in as_dict(given)}
+            self.tool(name, "", {"type": "object", "properties": properties})
 
     def listed(self, one: Described) -> None:
         """An API that the row describes: what it does not describe is not on offer."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Literal, Protocol, TypeAlias
 
+from toolloom.pipeline.store.version import Columns, Version
 from toolloom.schemas import (
     API_SEARCH,
     Api,
@@ -22,8 +23,6 @@ from toolloom.schemas import (
 
 Arguments: TypeAlias = Literal["object", "string"]
 Kind: TypeAlias = Literal["jsonl", "json", "parquet"]
-# How a column of Parquet is stored. `objects`: a list of JSON values, each with keys of its own.
-Column: TypeAlias = Literal["text", "objects", "turns", "calling turns", "tools", "reward", "extra"]
 Rows: TypeAlias = tuple[tuple[str, JsonObject], ...]
 """Rows, each with the name of its file."""
 
@@ -46,7 +45,7 @@ class ExportFile:
 
     path: str
     kind: Kind
-    columns: dict[str, Column] = field(default_factory=dict)  # of Parquet
+    columns: Columns = field(default_factory=Columns)  # of Parquet
 
 
 @dataclass(frozen=True)
@@ -56,17 +55,6 @@ class ExportPlace:
     dataset: str
     splits: tuple[str, ...]  # those with rows
     folder: str
-
-
-class ExportSource(Protocol):
-    """What is exported: a version of a dataset."""
-
-    @property
-    def name(self) -> str: ...
-
-    def splits(self, config: str) -> list[str]: ...
-
-    def samples(self, split: str | None = None) -> Iterable[Sample]: ...
 
 
 class StatefulFormat(Protocol):
@@ -86,13 +74,14 @@ class Format:
     name: str
     rows: Callable[[Sample, Arguments], Exported]
     files: dict[str, ExportFile]
-    arguments: tuple[Arguments, ...]  # what arguments of calls can be; the first is the default
-    why: str = ""  # if there is no choice of arguments
+    # What arguments of calls can be; the first is the default.
+    arguments: tuple[Arguments, ...] = ("object",)
+    why: str = "the format writes calls as text of its own"  # if there is no choice of arguments
     notes: Callable[[ExportPlace], dict[str, str]] = lambda place: {}  # further files by name
     hint: str = ""  # how to point the trainer at it; holds {folder}, {dataset}, {split}
     # Where samples depend on others, given how many demonstrations to show; `rows` then makes
     # those of a sample that stands alone.
-    stateful: Callable[[ExportSource, int], StatefulFormat] | None = None
+    stateful: Callable[[Version, int], StatefulFormat] | None = None
     shots: int | None = None  # demonstrations shown unless told otherwise, if it shows any
 
 

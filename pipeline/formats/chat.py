@@ -5,13 +5,19 @@ tools as a list or JSON text, and leaves out what is null, since Arrow pads obje
 OpenAI (fine-tuning with tools) takes arguments as text, and results by the id of their call; the
 older `functions` and `function_call` have neither ids nor several calls in a message.
 
+The tools of chat requests become APIs (`read`): lists, objects with `tools` or `functions`, whole
+request bodies and JSON lines of any of these; entries nested under `function` (chat completions),
+flat ones (Responses, the older `functions`), and those with `input_schema` (Anthropic) or
+`inputSchema` (MCP).
+
 Written, a turn with calls gets an empty `content`: of the chat templates TRL ships, DeepSeek's and
 Phi's stop without the key, GPT-OSS's and LFM's stop at null, and all of them take an empty text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from toolloom.pipeline.formats import base
@@ -23,17 +29,75 @@ from toolloom.pipeline.formats.conversation import (
     refused,
     turns_in,
 )
-from toolloom.pipeline.formats.import_log import line
-from toolloom.pipeline.formats.rows import ForeignRow
+from toolloom.pipeline.formats.import_log import ImportLog, line, reference, words
+from toolloom.pipeline.formats.json_schema import SCHEMAS, first, to_api
+from toolloom.pipeline.formats.rows import UNREAD, ForeignRow, rows
 from toolloom.pipeline.formats.sharegpt import call_text, instructed
 from toolloom.pipeline.store.files import to_text
-from toolloom.schemas import JsonObject, Message, Reason, Sample
+from toolloom.schemas import Api, JsonObject, Message, Reason, Sample, Source
 
+_RETURNS = ("returns", "output_schema", "outputSchema")
 _ANSWERS = ("completion", "chosen", "preferred_output")
 _WORSE = ("rejected", "non_preferred_output")
 _ROW = {"id", "messages", "prompt", "input", *_ANSWERS, *_WORSE, "label"}
 _OFFERED = ("tools", "functions")
 _MESSAGE = {"role", "content", "name", "tool_calls", "tool_call_id", "function_call"}
+
+
+def fits(document: Any) -> bool:
+    """Whether a document holds tools in one of these forms."""
+    return any(_is_tool(entry) for _, entry in _entries(document, ""))
+
+
+def read(
+    source: Path, ledger: ImportLog, *, category: str = "", document: Any = UNREAD
+) -> Iterator[Api]:
+    """The APIs of a file. `document`: its content, if it was loaded before."""
+    ledger.format = "openai"
+    known = Source(kind="openai", reference=reference(source))
+    for place, row in rows(source, ledger, document):
+        entries = [*_entries(row, place)]
+        if not entries:
+            ledger.refuse(place, "It holds no tools.")
+        for where, entry in entries:
+            if not _is_tool(entry):
+                kind = line(entry.get("type")) if isinstance(entry, dict) else type(entry).__name__
+                why = f"It is not a function tool but `{kind or 'something else'}`."
+                ledger.refuse(where, why)
+                continue
+            inner = entry["function"] if isinstance(entry.get("function"), dict) else entry
+            yield from to_api(
+                ledger,
+                known,
+                category=category,
+                tool=words(source.stem),
+                name=inner["name"],
+                description=inner.get("description"),
+                parameters=first(inner, *SCHEMAS),
+                returns=first(inner, *_RETURNS),
+            )
+
+
+def _entries(row: Any, place: str) -> Iterable[tuple[str, Any]]:
+    """What should be a tool, each with its place."""
+    lists = [row] if isinstance(row, list) else []
+    if isinstance(row, dict):
+        lists = [row[key] for key in ("tools", "functions") if isinstance(row.get(key), list)]
+        if not lists and _is_tool(row):
+            yield place, row
+    for several in lists:
+        for number, entry in enumerate(several, 1):
+            yield f"{place}, tool {number}", entry
+
+
+def _is_tool(entry: Any) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    inner = entry.get("function")
+    if entry.get("type") == "function" and isinstance(inner, dict):
+        return isinstance(inner.get("name"), str)
+    described = any(isinstance(entry.get(key), dict) for key in SCHEMAS)
+    return isinstance(entry.get("name"), str) and (described or entry.get("type") == "function")
 
 
 def messages_row(value: JsonObject, row: ForeignRow) -> Reading:

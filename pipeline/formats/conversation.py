@@ -23,9 +23,8 @@ from toolloom.pipeline.checks.contradictions import NO_DATE
 from toolloom.pipeline.checks.schema import UncheckableSchema, oddity, violations
 from toolloom.pipeline.checks.text.call_text import literal
 from toolloom.pipeline.formats.import_log import ImportLog, line, text
-from toolloom.pipeline.formats.json_schema import SchemaBudget, arguments, plain
+from toolloom.pipeline.formats.json_schema import SCHEMAS, SchemaBudget, arguments, first, plain
 from toolloom.pipeline.formats.rows import ForeignRow, foreign_rows
-from toolloom.pipeline.formats.tools import SCHEMAS, first
 from toolloom.schemas import (
     API_SEARCH,
     Ability,

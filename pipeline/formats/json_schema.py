@@ -2,7 +2,8 @@
 
 What goes in is hostile: a schema of OpenAPI, Swagger, MCP or OpenAI, or no schema at all.
 References are written out down to a few levels; of what is left out there is one list, booked at
-the end. Where a source shows values and no types, `schema_of` tells the schema from them.
+the end. Where a source shows values and no types, `schema_of` tells the schema from them. `to_api`
+makes the record of an API of what a source says of it.
 """
 
 from __future__ import annotations
@@ -14,21 +15,22 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from toolloom.pipeline.checks.schema import is_number
 from toolloom.pipeline.formats.import_log import (
     ImportLog,
     Obstacle,
     Why,
     legible,
+    line,
     sentence,
     shortened,
 )
 from toolloom.pipeline.formats.rows import load
-from toolloom.schemas import ImportFailed, JsonObject, canonical
+from toolloom.schemas import Api, ImportFailed, JsonObject, Source, canonical
 
 # References
 
@@ -619,7 +621,7 @@ def _fitting(values: list[Any], kinds: list[str], limit: int) -> list[tuple[str,
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         return False
     return abs(value) < 2**63 if isinstance(value, int) else math.isfinite(value)
 
@@ -628,7 +630,6 @@ def _is_count(value: Any) -> bool:
     return _is_number(value) and value >= 0 and bool(value == int(value))
 
 
-@lru_cache(maxsize=4096)
 def _compiles(pattern: Any) -> bool:
     """A pattern of another dialect of regular expressions may mean something else or nothing."""
     if not isinstance(pattern, str) or len(pattern) > _PATTERN or legible(pattern) != pattern:
@@ -697,3 +698,64 @@ def schema_of(values: Iterable[Any], depth: int = 0) -> JsonObject:
         items = schema_of([item for value in seen for item in value[:_WIDTH]], depth + 1)
         made |= {"items": items} if items else {}
     return made
+
+
+# Records
+
+LONGEST_TEXT = 1024  # of a description
+SCHEMAS = ("parameters", "input_schema", "inputSchema")  # what fields of a tool hold one
+
+
+def to_api(
+    log: ImportLog,
+    source: Source,
+    *,
+    category: str,
+    tool: Any,
+    name: Any,
+    description: Any,
+    parameters: Any,
+    returns: Any = None,
+    wanted: str = "",
+    deprecated: bool = False,
+) -> Iterator[Api]:
+    """The API of what was found, or nothing: a repeat is counted, what has no name booked.
+
+    Every value may be hostile. What its source files under no category is one with its tool.
+    `wanted`: the function name, if it is not `name`.
+    """
+    called, tool = line(name), line(tool)
+    if not called:
+        return log.refuse(
+            ": ".join(filter(None, (tool, line(description)[:60]))), "It has no name."
+        )
+    tool = tool or "unnamed"
+    path = f"{line(category) or tool}/{tool}"
+    api = log.unrepeated(f"{path}/{called}", [description, parameters, returns], source.reference)
+    if not api:
+        return None
+    log.read += 1
+    function = log.function(wanted or called, api)
+    text = log.shortened(sentence(description), LONGEST_TEXT, api)
+    if parameters is not None and not isinstance(parameters, dict):
+        log.cut(api, "parameters", "invalid")
+        parameters = None
+    taken = arguments(parameters or {}, ledger=log, api=api)
+    given = plain(returns or {}, ledger=log, api=api, place="returns", budget=RETURNS)
+    yield Api(
+        category=line(category) or tool,
+        tool=tool,
+        name=api[len(path) + 1 :],
+        function=function,
+        description=text,
+        parameters=taken,
+        returns=given or None,
+        deprecated=deprecated,
+        source=source if source.operation else source.model_copy(update={"operation": called}),
+    )
+    return None
+
+
+def first(entry: dict[str, Any], *keys: str) -> Any:
+    """The first of these fields that says something."""
+    return next((entry[key] for key in keys if entry.get(key) is not None), None)

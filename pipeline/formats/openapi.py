@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolloom.pipeline.checks.schema import as_dict
 from toolloom.pipeline.formats.import_log import (
     LONGEST_NAME,
     ImportLog,
@@ -21,6 +22,7 @@ from toolloom.pipeline.formats.import_log import (
     shortened,
 )
 from toolloom.pipeline.formats.json_schema import (
+    LONGEST_TEXT,
     RETURNS,
     Resolver,
     Scoped,
@@ -31,7 +33,6 @@ from toolloom.pipeline.formats.json_schema import (
     small,
 )
 from toolloom.pipeline.formats.rows import UNREAD, load
-from toolloom.pipeline.formats.tools import LONGEST_TEXT
 from toolloom.schemas import Api, ImportFailed, JsonObject, Source
 
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "trace", "query")
@@ -73,12 +74,12 @@ def read(
             "`swagger` of version 2. Name the file that has."
         )
     ledger.format, ledger.version = "openapi", legible(_version(document))
-    info = _object(document.get("info"))
+    info = as_dict(document.get("info"))
     filed = info.get("x-apisguru-categories")
     words = sentence(filed[0] if isinstance(filed, list) and filed else "").replace("_", " ")
     tool = shortened(sentence(info.get("title")), _SHORT) or legible(source.stem)
     own = (words[:1].upper() + words[1:])[:_SHORT] or tool
-    terms = _object(info.get("license"))
+    terms = as_dict(info.get("license"))
     licence = sentence(terms.get("identifier")) or sentence(terms.get("name"))
     category = shortened(sentence(category), _SHORT) or own
     description = _Description(Resolver(document, ledger, source), ledger)
@@ -109,16 +110,12 @@ def read(
     for what, places in description.remarks.items():
         more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
         ledger.note(f"{what}: {'; '.join(places[:_NAMED])}{more}.")
-    if webhooks := _object(document.get("webhooks")):
+    if webhooks := as_dict(document.get("webhooks")):
         ledger.note(
             f"{len(webhooks)} webhooks are left out: the service calls them, nobody else does."
         )
     if not ledger.read:
         ledger.note("The description has no operations.")
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _text(own: dict[str, Any]) -> str:
@@ -157,7 +154,7 @@ class _Description:
         """A part of a node behind its references, and its value if that is an object. Else the
         second is a new empty one, so that `found.value is own` tells."""
         found = self.resolver.settled(node.inner(value), place)
-        return found, _object(found.value)
+        return found, as_dict(found.value)
 
     def _remark(self, what: str, where: str) -> None:
         self.remarks[what].append(legible(where[:200]))
@@ -177,7 +174,7 @@ class _Description:
                 continue
             if given is not whole:
                 whole = {**whole, **{k: v for k, v in given.items() if k != "$ref"}}
-            more = _object(whole.get("additionalOperations"))  # OpenAPI 3.2
+            more = as_dict(whole.get("additionalOperations"))  # OpenAPI 3.2
             for key, value in {**whole, **more}.items():
                 method = key if key in more else key.lower() if isinstance(key, str) else ""
                 if method in METHODS or method in more:
@@ -258,7 +255,7 @@ class _Description:
         own = flattened(schema, self.resolver)
         named = {k: v for k, v in own.get("properties", {}).items() if isinstance(k, str) and k}
         if not named:  # no object, so it is one argument
-            told = {**_object(schema.value), **({"description": text} if text else {})}
+            told = {**as_dict(schema.value), **({"description": text} if text else {})}
             add("body", schema.inner(told), "body", needed)
             return whole
         for variant in (v for group in own.get("groups", ()) for v in group[:8]):
@@ -290,9 +287,9 @@ class _Description:
         """A parameter's schema with what stands beside it: description, example, deprecated."""
         given = found.value
         inner = given.get("schema")
-        if inner is None and (content := _object(given.get("content"))):
-            inner = _object(next(iter(content.values()))).get("schema")
-        schema = dict(_object(inner))
+        if inner is None and (content := as_dict(given.get("content"))):
+            inner = as_dict(next(iter(content.values()))).get("schema")
+        schema = dict(as_dict(inner))
         if self._swagger or inner is None:  # the parameter is its own schema
             own = {k: v for k, v in given.items() if k not in ("required", "schema", "content")}
             schema = schema or own
@@ -332,7 +329,7 @@ class _Description:
                 name, media = preferred(own.get("content"))
                 told, own = self._settled(told, media if is_json(name) else None, called)
                 example = self._example(told)
-            node = told.inner(own["schema"]) if _object(own.get("schema")) else None
+            node = told.inner(own["schema"]) if as_dict(own.get("schema")) else None
             if node is None and example is not None:
                 text, value = small(example, _EXAMPLE)
                 node = told.inner(schema_of([value])) if text else None
@@ -344,8 +341,8 @@ class _Description:
 
     def _example(self, found: Scoped) -> Any:
         """The example, or the first of several."""
-        given = _object(found.value)
-        many = _object(given.get("examples"))
+        given = as_dict(found.value)
+        many = as_dict(given.get("examples"))
         if "example" in given or not many:
             return given.get("example")
         return self._settled(found, next(iter(many.values())), "examples")[1].get("value")

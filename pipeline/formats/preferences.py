@@ -13,6 +13,7 @@ from random import Random
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks import inspect
+from toolloom.pipeline.checks.schema import is_number
 from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.pipeline.formats.base import Arguments, Exported, NotRepresentable, tools
 from toolloom.pipeline.formats.chat import chat
@@ -212,8 +213,7 @@ def wrong_type(turn: Turn, name: str, values: JsonObject, chance: Random) -> Spo
     if isinstance(value, list) and value:
         values[key] = value[0]
     else:
-        plain = isinstance(value, int | float) and not isinstance(value, bool)
-        values[key] = str(value) if plain else [value]
+        values[key] = str(value) if is_number(value) else [value]
     return name, values
 
 

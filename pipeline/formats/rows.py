@@ -9,7 +9,6 @@ JSON lines go on with the next one.
 from __future__ import annotations
 
 import json
-import stat
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import IO, Any, Final
 import yaml
 
 from toolloom.pipeline.formats.import_log import ImportLog, legible
+from toolloom.pipeline.store.files import file_text
 from toolloom.schemas import ImportFailed, StoreError
 from toolloom.schemas.yaml_reader import UnreadableYaml, read_yaml
 
@@ -38,7 +38,7 @@ def load(path: Path, ledger: ImportLog | None = None) -> Any:
 
     Aliases of YAML share one object. Raises ImportFailed.
     """
-    text = read_text(path)
+    text = file_text(path, LARGEST, ImportFailed)
     repeated: list[str] = []
     try:
         is_json = text[:200].lstrip()[:1] in ("{", "[")
@@ -53,31 +53,6 @@ def load(path: Path, ledger: ImportLog | None = None) -> Any:
         if len(repeated) > _NAMED:
             ledger.note(f"{path.name}: so do {len(repeated) - _NAMED} more keys.")
     return value
-
-
-def read_text(path: Path) -> str:
-    """The file as text, by its byte order mark or as UTF-8. Raises ImportFailed."""
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise ImportFailed(f"{path} is not a file. Name a JSON or YAML file.")
-        if status.st_size > LARGEST:
-            raise ImportFailed(
-                f"{path} has {status.st_size:,} bytes; at most {LARGEST:,} are read. Split it."
-            )
-        with path.open("rb") as stream:
-            raw = stream.read(LARGEST + 1)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise ImportFailed(f"{path} cannot be read: {why}. Check its name and rights.") from error
-    coding = json.detect_encoding(raw)
-    try:
-        return raw.decode(coding)
-    except UnicodeDecodeError as error:
-        raise ImportFailed(
-            f"{path} is no {coding.upper()} text: byte {error.start} cannot be read. "
-            "Save it as UTF-8."
-        ) from error
 
 
 def _json(text: str, path: Path, repeated: list[str]) -> Any:

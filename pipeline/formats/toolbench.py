@@ -24,9 +24,8 @@ from toolloom.pipeline.checks.instructions import values_of
 from toolloom.pipeline.formats import base
 from toolloom.pipeline.formats.conversation import excess, opened, turns_in
 from toolloom.pipeline.formats.import_log import LONGEST, ImportLog, line, reference, text
-from toolloom.pipeline.formats.json_schema import TYPES, schema_of
+from toolloom.pipeline.formats.json_schema import TYPES, first, schema_of, to_api
 from toolloom.pipeline.formats.rows import UNREAD, ForeignRow, files, foreign_rows, rows
-from toolloom.pipeline.formats.tools import first, to_api
 from toolloom.schemas import (
     Api,
     JsonObject,

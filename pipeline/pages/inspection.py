@@ -31,9 +31,8 @@ from toolloom.pipeline.dataset.figures import added
 from toolloom.pipeline.pages.dialogue import dialogue_html
 from toolloom.pipeline.render.section import notebook_html, visible
 from toolloom.pipeline.store.files import hold, read_lines, read_records, record_line, write_lines
-from toolloom.pipeline.store.parquet import Config
 from toolloom.pipeline.store.sync import local_outputs
-from toolloom.pipeline.store.version import Version, find_version, versions
+from toolloom.pipeline.store.version import Config, Version, find_version, versions
 from toolloom.schemas import JsonObject, NothingFound, Record, ToolloomError, digest
 from toolloom.schemas.splits import need_of, needed
 

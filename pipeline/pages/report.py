@@ -21,8 +21,7 @@ from typing import NamedTuple
 
 from toolloom.pipeline.curation.duplicates import folded
 from toolloom.pipeline.dataset.configs import REJECTED, SAMPLES
-from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, added
-from toolloom.pipeline.dataset.run_report import StageCount
+from toolloom.pipeline.dataset.figures import EXPANDED, LEVELS, StageCount, added
 from toolloom.pipeline.pages.dialogue import dialogue_html
 from toolloom.pipeline.pages.sections import use_cells, worlds_sections
 from toolloom.pipeline.render.section import (

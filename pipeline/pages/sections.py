@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from toolloom.pipeline.dataset.figures import added, worlds_told
-from toolloom.pipeline.dataset.run_report import API_BANK
+from toolloom.pipeline.dataset.figures import API_BANK, added, worlds_told
 from toolloom.pipeline.render.section import (
     Cell,
     Section,
@@ -27,10 +26,10 @@ from toolloom.schemas.derived import CLOSE, OPEN, marker
 from toolloom.schemas.endpoint import public
 
 if TYPE_CHECKING:
-    from toolloom.pipeline.dataset.complexity import ComplexityReport
+    from toolloom.pipeline.dataset.demonstrations import ComplexityReport
     from toolloom.pipeline.dataset.diff import Diff
     from toolloom.pipeline.dataset.exporting import ExportReport
-    from toolloom.pipeline.dataset.run_report import Counts, Summary, TemplateCoverage
+    from toolloom.pipeline.dataset.figures import Counts, Summary, TemplateCoverage
     from toolloom.pipeline.dataset.verify import VerifyReport
     from toolloom.pipeline.estimate import Forecast
     from toolloom.pipeline.store.version import Version
@@ -132,7 +131,7 @@ def lacking(counts: Counts) -> str:
 
 def coverage_sections(coverage: TemplateCoverage) -> list[Section]:
     """APIs and templates by kind, then what was refused."""
-    from toolloom.pipeline.dataset.run_report import SHOWN
+    from toolloom.pipeline.dataset.figures import SHOWN
 
     rows = [(sort, count, coverage.kinds[sort]) for sort, count in coverage.templates.items()]
     total = ("all", sum(coverage.templates.values()), coverage.covered)
@@ -152,7 +151,7 @@ def coverage_sections(coverage: TemplateCoverage) -> list[Section]:
 
 def version_sections(version: Version) -> list[Section]:
     """The tables of a version: its splits, what is in them, what was rejected, what it took."""
-    from toolloom.pipeline.dataset.run_report import Counts
+    from toolloom.pipeline.dataset.figures import Counts
 
     manifest = version.manifest
     splits = {name: figures for name, figures in manifest["splits"].items() if figures["rows"]}

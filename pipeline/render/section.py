@@ -136,10 +136,10 @@ def short(value: str, widest: int = 72) -> str:
     return line if len(line) <= widest else line[: widest - 1] + "…"
 
 
-def first_lines(lines: Sequence[str], where: str = "") -> list[str]:
+def first_lines(lines: Sequence[str], where: str = "", most: int = FIRST) -> list[str]:
     """The first of many lines, and how many more there are. `where`: which file has all."""
-    more = [f"… and {len(lines) - FIRST:,} more{where}"] if len(lines) > FIRST else []
-    return [*lines[:FIRST], *more]
+    more = [f"… and {len(lines) - most:,} more{where}"] if len(lines) > most else []
+    return [*lines[:most], *more]
 
 
 def markdown(sections: Iterable[Section]) -> str:

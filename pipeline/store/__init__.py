@@ -7,5 +7,5 @@ address such as s3://bucket/prefix, and back. Numbers of versions follow from wh
 
 May touch: disk and stores (fsspec), Arrow; llm, render, checks, schemas.
 Begin with `files.py`, how a file gets to the disk whole; then `run_folder.py`, a run's folder, and
-`version.py`, the numbers of versions.
+`version.py`, the tables and numbers of versions.
 """

@@ -7,13 +7,14 @@ reader may ask that every scalar does.
 from __future__ import annotations
 
 import difflib
-import stat
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from toolloom.pipeline.render.section import counted, first_lines
+from toolloom.pipeline.store.files import file_text
 from toolloom.schemas import ToolloomError
 from toolloom.schemas.yaml_reader import Place as Place
 from toolloom.schemas.yaml_reader import UnreadableYaml, read_yaml
@@ -63,7 +64,7 @@ class WrittenDocument:
     def mistakes(self) -> list[str]:
         """Lines that tell the first mistakes in the order of the file; none if there is none."""
         faults = sorted(self.faults, key=lambda fault: fault.line)
-        return told(self.path, faults)
+        return listed(self.path, faults)
 
     def refuse(self) -> None:
         """Raise the document's error with all its mistakes, if it has any."""
@@ -71,14 +72,10 @@ class WrittenDocument:
             raise self.error("\n".join(mistakes))
 
 
-def told(path: Path, faults: Sequence[object]) -> list[str]:
-    """Lines that tell the first mistakes of a file; none if there is none."""
-    if not faults:
-        return []
-    head = f"{path} has {len(faults):,} mistake{'s' if len(faults) > 1 else ''}:"
-    more = len(faults) - MOST_TOLD
-    last = [f"  and {more:,} more."] if more > 0 else []
-    return [head, *(f"  {fault}" for fault in faults[:MOST_TOLD]), *last]
+def listed(path: Path, faults: Sequence[object]) -> list[str]:
+    """Lines that tell the first mistakes in a file; none if there is none."""
+    told = [f"{path} has {counted(len(faults), 'mistake')}:"] if faults else []
+    return [*told, *(f"  {line}" for line in first_lines([*map(str, faults)], most=MOST_TOLD))]
 
 
 def dotted(place: Iterable[str | int]) -> str:
@@ -90,20 +87,7 @@ def dotted(place: Iterable[str | int]) -> str:
 def read(path: Path, error: type[ToolloomError], plain: bool = True) -> WrittenDocument:
     """The one YAML document of a file; every scalar as text if not `plain`. Raises `error` if it
     cannot be read at all."""
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise error(f"{path}: is not a file.")
-        if status.st_size > LARGEST:
-            raise error(
-                f"{path}: has {status.st_size:,} bytes; at most {LARGEST:,} are read. Split it."
-            )
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as problem:
-        raise error(f"{path}: cannot be read ({problem.strerror}).") from problem
-    except ValueError as problem:  # UnicodeDecodeError is one
-        raise error(f"{path}: is not UTF-8 text. Save it as UTF-8.") from problem
-    return read_text(text, path, error, plain)
+    return read_text(file_text(path, LARGEST, error), path, error, plain)
 
 
 def read_text(

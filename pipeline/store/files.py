@@ -12,6 +12,7 @@ import errno
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -113,6 +114,30 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> tuple[int, str]:
         for line in lines:
             written.write(line)
     return written.count, written.sha256
+
+
+def file_text(path: Path, largest: int, error: type[ToolloomError]) -> str:
+    """A file as text, by its byte order mark or as UTF-8. Raises `error`; `largest`: its bytes."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise error(f"{path} is not a file. Name a JSON or YAML file.")
+        if status.st_size > largest:
+            raise error(
+                f"{path} has {status.st_size:,} bytes; at most {largest:,} are read. Split it."
+            )
+        raw = path.read_bytes()
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", None) or str(problem)
+        raise error(f"{path} cannot be read: {why}. Check its name and rights.") from problem
+    coding = json.detect_encoding(raw)
+    try:
+        return raw.decode(coding)
+    except UnicodeDecodeError as problem:
+        raise error(
+            f"{path} is no {coding.upper()} text: byte {problem.start} cannot be read. "
+            "Save it as UTF-8."
+        ) from problem
 
 
 def read_lines(path: Path) -> Iterator[bytes]:

@@ -1,31 +1,306 @@
-"""Versions of a dataset on the disk: found, read, numbered.
+"""Versions of a dataset on the disk: their tables written and read, themselves found and numbered.
 
     <outputs>/datasets/<name>/1.0.0/    a version: it never changes
     <outputs>/datasets/<name>/latest    a link to the highest one
 
 A number tells users what changed: the first part a test or the layout (figures can no longer be
 compared), the second what is trained on, the third only what was rejected or is told.
+
+Tables are Parquet files as `datasets.load_dataset` reads them, whose columns a pydantic model
+declares. The annotation of a field says how its column is stored: `str` is text, `int` a number,
+`JsonObject` and `JsonValue` are their JSON as text, `list[str]` a list of texts, `list[JsonObject]`
+a list of objects, each as its JSON.
+
+`datasets` reads Json features with pandas' ujson, which rounds floats of more than 15 digits and
+stops with an error at integers over 64 bits. A row with objects that would not come back exactly as
+they went in is left out of its config; `Columns.hold` tells.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from os.path import isdir, isfile
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, ClassVar, Self, TypeAlias, cast
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, JsonValue, StringConstraints, ValidationError
 
 from toolloom.pipeline.render.section import visible
-from toolloom.pipeline.store.files import explain
-from toolloom.pipeline.store.parquet import read_rows
-from toolloom.schemas import JsonObject, NothingFound, PublishError, Sample, Split, StoreError
-from toolloom.schemas.base import LAYOUT, first_error
+from toolloom.pipeline.store.files import explain, to_text
+from toolloom.schemas import (
+    JsonObject,
+    NothingFound,
+    PublishError,
+    Record,
+    Sample,
+    Split,
+    StoreError,
+    first_error,
+)
+from toolloom.schemas.base import LAYOUT
 from toolloom.schemas.splits import SplitPlan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_IN_GROUP = 1_000  # what is in memory of a table while it is written
+LETTERS_IN_GROUP = 4_000_000  # or as many letters, if rows are long
+ROWS_IN_FILE = 100_000
+# What ujson may not read as json does: numbers of many digits or with an exponent, no numbers at
+# all, half characters. More than 15 digits are a run of 9 digits and dots.
+_DELICATE = re.compile(r"[\d.]{9}|\de[+-]\d|NaN|Infinity|\\ud")
+
+
+class TableRow(BaseModel):
+    """A row of a config: its fields are the columns, its docstring what the card says of them."""
+
+    # What rows are made of: also Instruction, Rejected, Api, World.
+    origin: ClassVar[type[Record]] = Sample
+
+    @classmethod
+    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
+        """The rows of a record, given as JSON, in the order in which they are stored."""
+        raise NotImplementedError
+
+    @classmethod
+    def record_of(cls, row: JsonObject) -> JsonObject:
+        """The record in a stored row, as JSON, of a config that holds records whole."""
+        raise NotImplementedError
+
+    @classmethod
+    def ids(cls, record: str) -> tuple[str, ...]:
+        """The ids of the rows of a record that has this id."""
+        return (record,)
+
+    @classmethod
+    def wanted(cls, record: JsonObject, recipe: JsonObject) -> bool | None:
+        """Whether a run of this recipe, as JSON, stores a record's rows; None: it has no say."""
+        return None
+
+
+_KINDS = {
+    str: "text",
+    JsonObject: "json",
+    JsonValue: "json",
+    int: "number",
+    list[str]: "texts",
+    list[JsonObject]: "objects",
+}
+
+
+class Columns(dict[str, str]):
+    """The columns of a table, in order, and how each is stored: by the names that `types` has.
+    `objects` are JSON values, each with keys of its own."""
+
+    @cached_property
+    def objects(self) -> tuple[str, ...]:
+        return tuple(name for name, kind in self.items() if kind == "objects")
+
+    @cached_property
+    def types(self) -> pa.Schema:
+        """Without the form of features, for which `datasets` has to be imported, which takes longer
+        than to read a small version."""
+        import pyarrow as pa
+
+        text, number = pa.string(), pa.int64()
+        said = [("role", text), ("content", text)]
+        function = pa.struct([("name", text), ("arguments", text)])
+        call = pa.struct([("id", text), ("type", text), ("function", function)])
+        called = [("tool_calls", pa.list_(call)), ("tool_call_id", text), ("name", text)]
+        described = pa.struct([("name", text), ("description", text), ("parameters", text)])
+        extra = [("index", number), ("id", text), ("turn", number), ("scenario", text)]
+        kinds = {
+            "text": text,
+            "json": text,
+            "number": number,
+            "texts": pa.list_(text),
+            "objects": pa.list_(pa.json_()),
+            # verl's
+            "turns": pa.list_(pa.struct(said)),
+            "calling turns": pa.list_(pa.struct([*said, *called])),
+            "tools": pa.list_(pa.struct([("type", text), ("function", described)])),
+            "reward": pa.struct([("style", text), ("ground_truth", text)]),
+            "extra": pa.struct(extra),
+        }
+        return pa.schema([(name, kinds[kind]) for name, kind in self.items()])
+
+    def encode(self, row: JsonObject, text: Callable[[Any], str] = to_text) -> JsonObject:
+        """A row as it is stored: objects as their JSON, written by `text`."""
+        stored = {}
+        for name, kind in self.items():
+            value = row[name]
+            if kind == "json":
+                value = text(value)
+            elif kind == "objects":
+                value = list(map(text, value))
+            stored[name] = value
+        return stored
+
+    def hold(self, row: JsonObject) -> bool:
+        """Whether `datasets` will give back an encoded row exactly, integers as integers."""
+        texts = (text for name in self.objects for text in row[name])
+        return all(map(_same_in_ujson, filter(_DELICATE.search, texts)))
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config of a version: a folder of tables, one for each split, with the columns of `row`."""
+
+    name: str
+    row: type[TableRow]
+
+    @cached_property
+    def columns(self) -> Columns:
+        fields = self.row.model_fields.items()
+        return Columns((name, _KINDS[field.annotation]) for name, field in fields)
+
+    @cached_property
+    def about(self) -> str:
+        """The docstring of its model, to go on with in a sentence: what the rows are."""
+        text = " ".join((self.row.__doc__ or "").split()).removesuffix(".")
+        return text[:1].lower() + text[1:]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns as they are stored. Of `datasets` only the form of its features is used.
+
+        Features travel in it only where objects need them: older versions of `datasets` do not
+        know all features, and read plain columns without.
+        """
+        if not self.columns.objects:
+            return self.columns.types
+        from datasets import Features
+
+        return Features.from_arrow_schema(self.columns.types).arrow_schema
+
+
+def _same_in_ujson(text: str) -> bool:
+    from datasets.utils.json import ujson_loads
+
+    try:
+        return to_text(ujson_loads(text)) == text
+    except ValueError:
+        return False
+
+
+class ParquetTable:
+    """A Parquet file that is being written, in groups of rows."""
+
+    def __init__(
+        self, schema: pa.Schema, target: Path | BinaryIO, open: ExitStack, group: int | None = None
+    ) -> None:
+        import pyarrow.parquet as pq
+
+        self._schema, self._group = schema, group or ROWS_IN_GROUP
+        self._writer = open.enter_context(pq.ParquetWriter(target, schema, compression="zstd"))
+        self._waiting: list[JsonObject] = []
+        self._letters = 0
+        self.rows = 0  # that are written
+
+    def add(self, row: JsonObject) -> None:
+        """Add a row, encoded."""
+        self._waiting.append(row)
+        self._letters += sum(map(_length, row.values()))
+        if len(self._waiting) >= self._group or self._letters > LETTERS_IN_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        columns = []
+        for column in self._schema:
+            # pyarrow cannot make lists of JSON itself: they are made of their text.
+            kind = pa.list_(pa.string()) if _holds_json(column.type) else column.type
+            values = pa.array([row[column.name] for row in self._waiting], kind)
+            columns.append(values.cast(column.type))
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
+        self.rows += len(self._waiting)
+        self._waiting, self._letters = [], 0
+
+    def close(self) -> None:
+        if self._waiting:
+            self._flush()
+        self._writer.close()
+
+
+def _length(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(len, value)) if isinstance(value, list) else 8
+
+
+class VersionWriter:
+    """Writes the Parquet files of a version: `<config>/<split>-00000-of-00001.parquet`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tables: dict[tuple[str, str], list[ParquetTable]] = {}  # the last one is open
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def add(self, config: Config, split: str, row: JsonObject) -> None:
+        """Add a row, encoded."""
+        files = self._tables.setdefault((config.name, split), [])
+        if not files or files[-1].rows >= ROWS_IN_FILE:
+            if files:
+                files[-1].close()
+            path = self._folder / config.name / f".{split}" / f"{len(files)}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.append(ParquetTable(config.schema, path, self._open))
+        files[-1].add(row)
+
+    def finish(self) -> None:
+        """Close all files and give them the names the Hub expects, which hold how many there are.
+        `datasets` cannot load a split without rows: it has no files."""
+        for (config, split), files in self._tables.items():
+            files[-1].close()
+            folder = self._folder / config
+            for number in range(count := len(files)):
+                name = f"{split}-{number:05d}-of-{count:05d}.parquet"
+                (folder / f".{split}" / f"{number}.parquet").rename(folder / name)
+            (folder / f".{split}").rmdir()
+
+
+def read_rows(path: Path, size: int = 64, *, stored: bool = False) -> Iterator[JsonObject]:
+    """The rows of a Parquet file, `size` in memory at a time; objects are decoded, or as `stored`.
+    Raises StoreError for what is missing or damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    plain = {"arrow_extensions_enabled": False} if stored else {}
+    try:
+        # Without pre_buffer: with it the whole file is in memory at once.
+        with pq.ParquetFile(path, pre_buffer=False, **plain) as file:
+            objects = () if stored else [f.name for f in file.schema_arrow if _holds_json(f.type)]
+            for batch in file.iter_batches(size):
+                for row in cast(Iterable[JsonObject], batch.to_pylist()):
+                    for name in objects:
+                        row[name] = list(map(json.loads, row[name]))
+                    yield row
+    except FileNotFoundError as error:
+        raise explain(path, error, "read") from error
+    except (OSError, pa.ArrowException, TypeError, ValueError) as error:
+        why = str(error).partition("\n")[0][:200]
+        raise StoreError(f"{path}: is damaged ({why}).") from error
+
+
+def _holds_json(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(kind)) and isinstance(kind.value_type, pa.JsonType)
+
+
+# Versions
 
 PARTS = ("dialogue", "verdict", "flags", "provenance")  # of a Sample, in the config `samples`
 
@@ -128,12 +403,14 @@ class Version:
         made = self.manifest["configs"].get(config, {}).get(split, {"files": ()})
         return [self.path / name for name in made["files"]]
 
-    def rows(self, config: str, split: str | None = None) -> Iterator[JsonObject]:
-        """The rows of a split, or of all splits, streamed; JSON columns are decoded. Raises
-        StoreError."""
+    def rows(
+        self, config: str, split: str | None = None, *, stored: bool = False
+    ) -> Iterator[JsonObject]:
+        """The rows of a split, or of all splits, streamed; objects are decoded, or as `stored`.
+        Raises StoreError."""
         for each in [split] if split else self.splits(config):
             for path in self.files(config, each):
-                yield from read_rows(path)
+                yield from read_rows(path, stored=stored)
 
     def samples(self, split: str | None = None) -> Iterator[Sample]:
         """The samples of a split, or of all splits, one at a time. Raises StoreError."""
@@ -162,10 +439,8 @@ class Version:
             TypeError,
             ValueError,
         ) as error:
-            why = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
-            why = first_error(error) if isinstance(error, ValidationError) else why
             raise StoreError(
-                f"{self.path}: the row {row.get('id')} is damaged ({visible(why)}). "
+                f"{self.path}: the row {row.get('id')} is damaged ({visible(cause(error))}). "
                 f"`toolloom verify {self.label}` tells more."
             ) from error
 
@@ -200,12 +475,18 @@ def open_version(path: Path) -> Version:
     except OSError as error:
         raise explain(where, error, "read") from error
     except (ValueError, RecursionError) as error:
-        why = first_error(error) if isinstance(error, ValidationError) else str(error)
         raise StoreError(
-            f"{where}: is damaged ({why}). Bring the file back, or move the folder "
+            f"{where}: is damaged ({cause(error)}). Bring the file back, or move the folder "
             f"{path} out of its dataset."
         ) from error
     return Version(path, manifest)
+
+
+def cause(error: Exception) -> str:
+    """What is wrong with foreign JSON, on one line."""
+    if isinstance(error, ValidationError):
+        return first_error(error)
+    return f"{type(error).__name__}: {' '.join(str(error.__cause__ or error).split())[:200]}"
 
 
 def check_layout(where: Path, manifest: Any) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, product
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, meta, nodes
 from jinja2.exceptions import SecurityError
@@ -117,9 +117,9 @@ def _sandbox() -> _Sandbox:
     return made
 
 
-def is_text(value: str) -> bool:
-    """Whether anything in a string is to be rendered."""
-    return "{{" in value or "{%" in value or "{#" in value
+def is_text(value: Any) -> TypeGuard[str]:
+    """Whether it is a string, and anything in it is to be rendered."""
+    return isinstance(value, str) and any(sign in value for sign in ("{{", "{%", "{#"))
 
 
 @lru_cache(maxsize=4_096)
@@ -157,9 +157,11 @@ def _compiled(source: str) -> Callable[[Mapping[str, Any]], Any]:
 _FAILURES = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-def rendered(source: str, values: Mapping[str, Any]) -> Any:
-    """A text with its variables; what is one expression and nothing else keeps its type. Raises
-    TextMistake."""
+def rendered(source: Any, values: Mapping[str, Any]) -> Any:
+    """A text with its variables; what is one expression and nothing else keeps its type, and what
+    is no text stays as it is. Raises TextMistake."""
+    if not is_text(source):
+        return source
     compiled = _compiled(source)
     try:
         made = compiled(values)
@@ -186,19 +188,26 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else to_text(value)
 
 
+def changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A JSON value with whatever in it is neither a list nor an object changed."""
+    if isinstance(value, list):
+        return [changed(part, change) for part in value]
+    if isinstance(value, dict):
+        return {key: changed(part, change) for key, part in value.items()}
+    return change(value)
+
+
 def filled(value: Any, values: Mapping[str, Any]) -> Any:
     """A part of a skeleton with its slots filled. Of tool messages only their own JSON is."""
-    if isinstance(value, str):
-        if OPEN not in value:
-            return value
-        if (whole := MARK.fullmatch(value)) is not None:
+
+    def fill(part: Any) -> Any:
+        if not isinstance(part, str) or OPEN not in part:
+            return part
+        if (whole := MARK.fullmatch(part)) is not None:
             return values[whole[1]]
-        return MARK.sub(lambda found: text_of(values[found[1]]), value)
-    if isinstance(value, list):
-        return [filled(part, values) for part in value]
-    if isinstance(value, dict):
-        return {key: filled(part, values) for key, part in value.items()}
-    return value
+        return MARK.sub(lambda found: text_of(values[found[1]]), part)
+
+    return changed(value, fill)
 
 
 class TemplateRenderer:

@@ -24,8 +24,9 @@ from typing import Any, TypeAlias
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.grounding import is_code
 from toolloom.pipeline.checks.replies import is_status
-from toolloom.pipeline.checks.schema import as_dict, fits, oddity
+from toolloom.pipeline.checks.schema import as_dict, fits, is_number, oddity
 from toolloom.pipeline.checks.text.words import STOP, alone, name_words, spaced, stem, words
+from toolloom.pipeline.formats.conversation import json_of
 from toolloom.pipeline.sampling.values import (
     LOCALES,
     REMARKS,
@@ -35,7 +36,7 @@ from toolloom.pipeline.sampling.values import (
     rng_for,
 )
 from toolloom.pipeline.store.files import to_text
-from toolloom.pipeline.templates.filling import MARK, TemplateRenderer, date_text, text_of
+from toolloom.pipeline.templates.filling import MARK, TemplateRenderer, changed, date_text, text_of
 from toolloom.pipeline.templates.filling import STAGE as EXPANDED
 from toolloom.schemas import (
     Finding,
@@ -282,12 +283,12 @@ class _Sample:
             seen = message["content"].get("response") if isinstance(message["content"], dict) else 0
             for path, value in _leaves(seen):
                 name = next((part for part in reversed(path) if isinstance(part, str)), "")
-                number = _is_number(value)
+                number = is_number(value)
                 digits = number or (isinstance(value, str) and re.search(r"\d", value))
                 if value != one.value and (
                     (_named(name, _WORKED_OUT) and not is_status(value))
                     or (one.is_day and number and _named(name, _LENGTHS))
-                    or (_is_number(one.value) and digits and not _named(one.name, _LABELS))
+                    or (is_number(one.value) and digits and not _named(one.name, _LABELS))
                 ):
                     yield f"`{name}` of the response"
 
@@ -352,10 +353,7 @@ class _Sample:
 
 def _observed(content: str) -> JsonObject | None:
     """What an observation holds, if its text can be written again without a loss."""
-    try:
-        seen = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
+    seen = json_of(content)
     texts = (to_text(seen), json.dumps(seen))
     return seen if isinstance(seen, dict) and content in texts else None
 
@@ -373,14 +371,14 @@ def _slotted(message: JsonObject, varying: Sequence[_Value]) -> JsonObject:
 
 def _in_json(value: Any, varying: Sequence[_Value]) -> Any:
     """A value that is a whole argument or field stands for itself, of its type."""
-    if isinstance(value, dict):
-        return {key: _in_json(part, varying) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_in_json(part, varying) for part in value]
-    for one in varying:
-        if type(one.value) is type(value) and one.value == value:
-            return marker(one.slot)
-    return _in_text(value, varying) if isinstance(value, str) else value
+
+    def mark(part: Any) -> Any:
+        for one in varying:
+            if type(one.value) is type(part) and one.value == part:
+                return marker(one.slot)
+        return _in_text(part, varying) if isinstance(part, str) else part
+
+    return changed(value, mark)
 
 
 def _in_text(text: str, varying: Sequence[_Value]) -> str:
@@ -431,15 +429,11 @@ def _named(name: str, pattern: re.Pattern[str]) -> bool:
     return any(map(pattern.fullmatch, name_words(name)))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _kind(value: Any, now: dt.datetime) -> tuple[tuple[Any, ...], bool]:
     """What takes the same places: values of the same type that are worded alike. And whether it
     stands twice only if the same is meant: no small number, no common word."""
     if not isinstance(value, str):
-        long = _is_number(value) and len(str(abs(value))) >= DIGITS
+        long = is_number(value) and len(str(abs(value))) >= DIGITS
         return (type(value), long, long and value < 0), long and isinstance(value, int)
     plain = value.isprintable() and value == value.strip() and 0 < len(value) <= LONGEST
     day, code, capital = _day(value), is_code(value), value[:1].isupper()
@@ -491,7 +485,7 @@ def _drawn(one: _Value, now: dt.datetime, language: str, rng: random.Random) -> 
         reach = min(max(60, abs(away) * 2), FURTHEST)
         days = rng.randint(1, reach) * (1 if away >= 0 else -1)
         return (now.date() + dt.timedelta(days=days)).isoformat()
-    if _is_number(value) or (is_code(value) and sum(c.isdigit() for c in value) > 1):
+    if is_number(value) or (is_code(value) and sum(c.isdigit() for c in value) > 1):
         figures = (str(rng.randrange(1, 10)) if c.isdigit() else c for c in str(value))
         return type(value)("".join(figures))
     schema = {k: v for k, v in one.schema.items() if k not in ("examples", "default")}

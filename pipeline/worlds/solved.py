@@ -20,7 +20,7 @@ from toolloom.pipeline.checks.world.interpreter import Json, Machine, State, mis
 from toolloom.pipeline.checks.world.outcome import broken_policies
 from toolloom.pipeline.environments.environment import moment_of
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.store.documents import told
+from toolloom.pipeline.store.documents import listed
 from toolloom.pipeline.store.files import read_lines
 from toolloom.pipeline.worlds.scripts import MadeCall, Play, acts
 from toolloom.pipeline.worlds.states import MOMENT, StartStates, read_json
@@ -244,7 +244,7 @@ def given_tasks(
             faults.append(f"line {number}: is not JSON ({error}).")
         else:
             yield name, task, row
-    if lines := told(path, faults if number else ["it has no tasks, a line of JSON each."]):
+    if lines := listed(path, faults if number else ["it has no tasks, a line of JSON each."]):
         raise WorldError("\n".join(lines))
 
 

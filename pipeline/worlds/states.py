@@ -43,7 +43,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     state_of,
 )
 from toolloom.pipeline.sampling.values import faker_of
-from toolloom.pipeline.store.documents import told
+from toolloom.pipeline.store.documents import listed
 from toolloom.schemas import JsonObject, WorldError
 
 Rule: TypeAlias = tuple[str, Term]  # as it is written, and whether the row keeps it
@@ -404,7 +404,7 @@ def read_state(machine: Machine, path: Path) -> tuple[str, State]:
         faults.append(f"me: {state['me']} is no row of {machine.actor}, of whom one speaks.")
     if machine.actor and not tables[machine.actor]:
         faults.append(f"tables.{machine.actor}: a row is needed, of the one who speaks.")
-    if lines := told(path, faults or list(_unsound(machine, state, str(now)))):
+    if lines := listed(path, faults or list(_unsound(machine, state, str(now)))):
         raise WorldError("\n".join(lines))
     return str(now), state
 

@@ -107,7 +107,11 @@ MISTAKES: list[tuple[str, Callable[[Path], object], str]] = [
         "line 10: entities.members.rows: '1000000' is not a number of rows up to 200.",
     ),
     ("a file without end", bytes_of_it, "at most 1,000,000 are read. Split it."),
-    ("not text", lambda home: (home / "library.yaml").write_bytes(b"\xff\xfe"), "not UTF-8 text."),
+    (
+        "not text",
+        lambda home: (home / "library.yaml").write_bytes(b"a: \xff"),
+        "no UTF-8 text: byte 3",
+    ),
     ("rule", world("fines >= 0", "fines > 100"), "No row of members keeps `fines > 100`"),
     ("all held out", held_out, "splits: library would be held out, and nothing be left to train"),
 ]

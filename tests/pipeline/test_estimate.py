@@ -8,7 +8,7 @@ import pytest
 from support.screen import shown
 
 from toolloom.llm import FakeServer
-from toolloom.pipeline.dataset.run_report import Counts, Summary
+from toolloom.pipeline.dataset.figures import Counts, Summary
 from toolloom.pipeline.estimate import Sampled, estimate, forecast
 from toolloom.pipeline.pages.sections import forecast_sections
 from toolloom.pipeline.run import run

@@ -8,7 +8,7 @@ import pytest
 from support import toys
 from support.toys import files
 
-from toolloom.pipeline.dataset.run_report import Tally
+from toolloom.pipeline.dataset.figures import Tally
 from toolloom.pipeline.run import (
     preview_recipe,
     run,

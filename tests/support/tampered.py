@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from toolloom.llm.scripted import FakeServer
-from toolloom.pipeline.dataset.card import card
 from toolloom.pipeline.dataset.configs import CONFIGS
+from toolloom.pipeline.dataset.publish import card
 from toolloom.pipeline.dataset.verify import FaultKind, VerifyReport, VersionFault
 from toolloom.pipeline.growth import plan_extension, plan_regeneration
 from toolloom.pipeline.run import make_dataset, run_recipe
-from toolloom.pipeline.store.parquet import VersionWriter
+from toolloom.pipeline.store.version import VersionWriter
 from toolloom.schemas import ExpansionPlan, RewritePlan, parse_recipe
 
 Row = dict[str, Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.shop import Shop, changed
 
-from toolloom.pipeline.dataset.exporting import export, format_named
+from toolloom.pipeline.dataset.exporting import FORMATS, export
 from toolloom.pipeline.formats.audit import audited
 from toolloom.schemas import Dialogue, Sample, Verdict
 
@@ -30,6 +30,6 @@ def test_an_export_of_good_dialogues_passes_its_audit(
         changed(Sample(dialogue=good, verdict=Verdict()), id=f"train-7-{number:06}")
         for number, good in enumerate(all_good)
     ]
-    export(Shop({"train": samples}), format_named(name), tmp_path)
+    export(Shop({"train": samples}), FORMATS[name], tmp_path)
     rows = list(audited(tmp_path / READ[name]))
     assert [(row.reading.place, f.detail) for row in rows for f in row.findings] == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import toys
 
-from toolloom.pipeline.dataset.run_report import contamination
+from toolloom.pipeline.dataset.figures import contamination
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import Sifted, Stage, StageInput
 from toolloom.pipeline.stages import STAGES

@@ -8,8 +8,8 @@ from typing import Any
 from support import toys
 from support.finished_runs import finished_run
 
-from toolloom.pipeline.dataset.card import cell, table
 from toolloom.pipeline.dataset.publish import publish
+from toolloom.pipeline.render.section import cell, table
 from toolloom.schemas import Reason, Usage
 
 

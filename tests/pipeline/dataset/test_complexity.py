@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support import toys
 from support.shop import changed
 
-from toolloom.pipeline.dataset.complexity import (
+from toolloom.pipeline.dataset.demonstrations import (
     Combination,
     Demonstration,
     Retriever,

@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 from toolloom.cli import app
 from toolloom.pipeline.dataset import hub as pushing
 from toolloom.pipeline.dataset.configs import SAMPLES, SFT
-from toolloom.pipeline.store.parquet import VersionWriter
-from toolloom.pipeline.store.version import find_version
+from toolloom.pipeline.store.version import VersionWriter, find_version
 from toolloom.schemas import PushError, StoreError
 
 CARD = """---
@@ -54,7 +53,7 @@ def make_version(outputs: Path, number: str, rows: int = 5, plots: int = 1) -> P
             for place in range(count):
                 sample = toys.sample(toys.query(place)).model_dump(mode="json")
                 for config in (SFT, SAMPLES):
-                    tables.add(config, split, *map(config.encode, config.row.of(sample)))
+                    tables.add(config, split, *map(config.columns.encode, config.row.of(sample)))
                     name = f"{config.name}/{split}-00000-of-00001.parquet"
                     configs[config.name][split] = {"files": {name: {}}}
         tables.finish()

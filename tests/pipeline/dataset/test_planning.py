@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import curation_rows, finished_runs, toys
 
-from toolloom.pipeline.dataset import planning
-from toolloom.pipeline.dataset.planning import seed_of, seed_of_rows
+from toolloom.pipeline.dataset.configs import PLANNING, is_trained, seed_of, seed_of_rows
 from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.stages import check_seeds, feed_seeds
 from toolloom.pipeline.store.files import Rows, record_line, to_line, write_lines
@@ -143,7 +142,7 @@ def answer(row: Any) -> str:
 
 def test_coarse_levels_are_kept_for_a_share() -> None:
     """The paper trains on half of the statement and category rows; the others stay whole."""
-    trained = planning.is_trained
+    trained = is_trained
     for level in Granularity:
         kept = sum(trained(an_instruction(level, n), 0.5) for n in range(400))
         coarse = level in {Granularity.STATEMENT, Granularity.CATEGORY}
@@ -165,7 +164,7 @@ def test_answers_can_be_read_back(categories: list[str], data: Any) -> None:
     lists = {"categories": categories, "tools": data.draw(some), "apis": data.draw(some)}
     path = data.draw(st.lists(st.text(max_size=30).filter(lambda t: t != FINISH), max_size=4))
     names = {"tags": Tags(**lists), "path": (*path, FINISH)}
-    tags_row, path_row = planning.planning_rows(an_instruction("api", **names))
+    tags_row, path_row = PLANNING.row.of(an_instruction("api", **names))
     wanted = {"Categories": categories, "Tools": lists["tools"], "APIs": lists["apis"]}
     assert read(tags_row) == wanted
     assert read(path_row) == {"Path": [*path, FINISH]}

@@ -19,9 +19,8 @@ from toolloom.pipeline.dataset.figures import (
 )
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.run import make_dataset
-from toolloom.pipeline.store import parquet as tables
-from toolloom.pipeline.store.parquet import Config
-from toolloom.pipeline.store.version import change
+from toolloom.pipeline.store import version as tables
+from toolloom.pipeline.store.version import Config, change
 from toolloom.schemas import (
     Extension,
     JsonObject,
@@ -38,7 +37,7 @@ from toolloom.schemas import (
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
 def test_columns_are_known_without_datasets(config: Config) -> None:
     """`types` are those of `schema`, which only `datasets` can tell to the last letter."""
-    assert config.types.equals(config.schema)
+    assert config.columns.types.equals(config.schema)
 
 
 def load(published: Published, config: str, tmp_path: Path, split: str = "train") -> list[Any]:
@@ -90,7 +89,7 @@ def test_numbers_that_datasets_cannot_hold_are_only_in_samples(
 ) -> None:
     """A row that would load changed, or break the loading, is left out of training and counted."""
     odd = toys.sample(toys.query(1), {"number": value})
-    assert not SFT.holds(SFT.encode(training_row(odd)))
+    assert not SFT.columns.hold(SFT.columns.encode(training_row(odd)))
     made = published(tmp_path, toys.sample(), odd)
     assert [row["id"] for row in load(made, "sft", tmp_path)] == ["q0"]
     assert "1 dialogues with numbers that `datasets` cannot hold exactly are left out of `sft`" in (

@@ -21,9 +21,8 @@ from typer.testing import CliRunner, Result
 
 from toolloom.cli import app
 from toolloom.llm import FakeServer
-from toolloom.pipeline.dataset.configs import INSTRUCTIONS, PLANNING, SFT
+from toolloom.pipeline.dataset.configs import INSTRUCTIONS, PLANNING, SFT, is_trained
 from toolloom.pipeline.dataset.figures import describe
-from toolloom.pipeline.dataset.planning import is_trained, planning_rows
 from toolloom.pipeline.dataset.verify import FaultKind, VerifyReport, verify
 from toolloom.pipeline.growth import plan_extension
 from toolloom.pipeline.run import make_dataset
@@ -165,7 +164,7 @@ def change_sample(version: Path, place: int, change: Callable[[Row], object]) ->
     dialogue = json.loads(samples[place]["dialogue"])
     change(dialogue)
     samples[place]["dialogue"] = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
-    (training[place],) = map(SFT.encode, SFT.row.of({"dialogue": dialogue}))
+    (training[place],) = map(SFT.columns.encode, SFT.row.of({"dialogue": dialogue}))
     write_rows(version, "samples", "train", samples)
     write_rows(version, "sft", "train", training)
     return str(samples[place]["id"])
@@ -298,11 +297,11 @@ def change_instruction(
     place = next(n for n, row in enumerate(rows) if level in ("", row["level"]))
     record = json.loads(rows[place]["record"])
     change(record)
-    (rows[place],) = map(INSTRUCTIONS.encode, INSTRUCTIONS.row.of(record))
+    (rows[place],) = map(INSTRUCTIONS.columns.encode, INSTRUCTIONS.row.of(record))
     write_rows(version, "instructions", "train", rows)
     made = [json.loads(row["record"]) for row in rows]
-    trained = [row for each in made if is_trained(each, 0.5) for row in planning_rows(each)]
-    write_rows(version, "planning", "train", [*map(PLANNING.encode, trained)])
+    trained = [row for each in made if is_trained(each, 0.5) for row in PLANNING.row.of(each)]
+    write_rows(version, "planning", "train", [*map(PLANNING.columns.encode, trained)])
     fix(version, {**read_manifest(version), "instructions": describe(version)["instructions"]})
 
 
@@ -414,7 +413,7 @@ def test_the_share_of_coarse_rows_holds(home: Path) -> None:
     """Rows that the share leaves out are found: the recipe of the run says what it is."""
     version = home / "1.1.0"
     made = [json.loads(row["record"]) for row in rows_of(version, "instructions", "train")]
-    rows = [PLANNING.encode(row) for each in made for row in planning_rows(each)]
+    rows = [PLANNING.columns.encode(row) for each in made for row in PLANNING.row.of(each)]
     write_rows(version, "planning", "train", rows)
     fix(version)
     assert "is there, though the recipe leaves it out" in details(version, TRAINING)

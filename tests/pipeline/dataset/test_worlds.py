@@ -52,7 +52,9 @@ def change(version: Path, place: int, act: Callable[[Row], object]) -> str:
     text = json.dumps(dialogue, ensure_ascii=False, separators=(",", ":"))
     tables["samples"][place]["dialogue"] = text
     for config in (SFT, ENVIRONMENTS):
-        (tables[config.name][place],) = map(config.encode, config.row.of({"dialogue": dialogue}))
+        (tables[config.name][place],) = map(
+            config.columns.encode, config.row.of({"dialogue": dialogue})
+        )
     for name, rows in tables.items():
         write_rows(version, name, "train", rows)
     fix(version)
@@ -113,7 +115,7 @@ def test_an_environment_is_that_of_its_sample(version: Path) -> None:
     write_rows(version, "environments", "train", rows[:-1])
     fix(version)
     first, last = found(verify(version), FaultKind.TRAINING)
-    assert first.row == rows[0]["id"] and first.detail.startswith("`start` has ")
+    assert first.row == rows[0]["id"] and first.detail.startswith("`start` is not")
     assert last.row == rows[-1]["id"] and "lacks 1 of 1 rows" in last.detail
 
 

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from support.api_specs import imported, spec
 from support.json_values import places
 
-from toolloom.pipeline.formats import api_bank, toolbench, tools
+from toolloom.pipeline.formats import api_bank, chat, toolbench
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import Api, ImportFailed
 
@@ -35,7 +35,7 @@ documents = st.recursive(
     ),
     max_leaves=25,
 )
-IMPORTERS = [api_bank, tools, toolbench]
+IMPORTERS = [api_bank, chat, toolbench]
 
 
 @pytest.mark.parametrize("importer", IMPORTERS, ids=lambda module: module.__name__.split(".")[-1])

@@ -14,11 +14,9 @@ from support.shop import Shop, with_arguments
 
 from toolloom.pipeline.dataset.exporting import (
     FORMATS,
-    NAMES,
     ROUNDED,
     ExportFiles,
     export,
-    format_named,
 )
 from toolloom.pipeline.formats.base import ExportFile
 from toolloom.pipeline.store.files import LOCK, hold
@@ -41,10 +39,10 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FORMATS)
 def test_every_sample_is_in_rows_or_counted(name: str, shop: Shop, tmp_path: Path) -> None:
     """Held and left out make all, and each reason is told; the bytes depend on the samples alone."""
-    report = export(shop, format_named(name), tmp_path / name)
+    report = export(shop, FORMATS[name], tmp_path / name)
     assert report.samples == 14
     assert report.held + report.unfit.total() == 14
     assert report.rows == sum(report.files.values())
@@ -54,23 +52,23 @@ def test_every_sample_is_in_rows_or_counted(name: str, shop: Shop, tmp_path: Pat
         assert len(json.loads(path.read_text(encoding="utf-8"))) == report.files[path]
     assert "{" not in report.hint and str(tmp_path.resolve()) in report.hint
     first = files_of(tmp_path / name)
-    export(shop, format_named(name), tmp_path / name)  # takes the first one's place
+    export(shop, FORMATS[name], tmp_path / name)  # takes the first one's place
     assert files_of(tmp_path / name) == first
     assert not [path for path in first if path.rpartition("/")[2].startswith(".")]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FORMATS)
 def test_an_export_that_breaks_leaves_nothing(
     name: str, shop: Shop, samples: dict[str, Sample], tmp_path: Path
 ) -> None:
     """No file appears under its name unless all are whole; what was there stays."""
     into = tmp_path / "a"
-    export(shop, format_named(name), tmp_path / "whole")
+    export(shop, FORMATS[name], tmp_path / "whole")
     kept = into / next(iter(files_of(tmp_path / "whole")))
     kept.parent.mkdir(parents=True)
     kept.write_text("before")
     with pytest.raises(StoreError, match="damaged"):
-        export(Shop({"train": samples.values()}, breaks=True), format_named(name), into)
+        export(Shop({"train": samples.values()}, breaks=True), FORMATS[name], into)
     assert list(files_of(into).values()) == [b"before"]
 
 
@@ -80,20 +78,20 @@ def test_rows_that_datasets_would_round_are_left_out(
     """A number of more digits than `datasets` reads back is told, not changed."""
     spoilt = with_arguments(samples["single"], {"city": 0.12345678901234567})
     shop = Shop({split: [spoilt] for split in SPLITS})
-    assert export(shop, format_named("trl"), tmp_path / "trl").unfit == {ROUNDED: 2}
-    report = export(shop, format_named("trl"), tmp_path / "text", "string")
+    assert export(shop, FORMATS["trl"], tmp_path / "trl").unfit == {ROUNDED: 2}
+    report = export(shop, FORMATS["trl"], tmp_path / "text", "string")
     assert report.held == 2
-    assert export(shop, format_named("openai"), tmp_path / "openai").held == 2
+    assert export(shop, FORMATS["openai"], tmp_path / "openai").held == 2
 
 
 def test_one_file_takes_one_split(shop: Shop, tmp_path: Path) -> None:
     """--into FILE writes that file alone, without notes; the hint names it."""
     into = tmp_path / "mine.jsonl"
-    report = export(shop, format_named("openai"), into, split="train")
+    report = export(shop, FORMATS["openai"], into, split="train")
     assert list(files_of(tmp_path)) == ["mine.jsonl"]
     assert len(into.read_text().splitlines()) == report.rows == 7
     assert str(into) in report.hint
-    assert export(shop, format_named("axolotl"), into, split="train").notes == []
+    assert export(shop, FORMATS["axolotl"], into, split="train").notes == []
 
 
 @pytest.mark.parametrize(
@@ -112,11 +110,11 @@ def test_one_file_that_cannot_take_it_is_refused(
     message says what to do."""
     (tmp_path / "taken").write_text("x")
     with pytest.raises((ExportError, StoreError), match=why):
-        export(shop, format_named(name), tmp_path / into, split=split)
+        export(shop, FORMATS[name], tmp_path / into, split=split)
     assert [*files_of(tmp_path)] == ["taken"]
 
 
-@pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.name)
+@pytest.mark.parametrize("format_", FORMATS.values(), ids=lambda one: one.name)
 def test_arguments_are_refused_where_the_format_fixes_them(
     format_: Any, shop: Shop, tmp_path: Path
 ) -> None:
@@ -135,7 +133,7 @@ def test_memory_does_not_grow_with_rows(samples: dict[str, Sample], tmp_path: Pa
     def peak(count: int) -> int:
         many = (samples["single"] for _ in range(count))
         tracemalloc.start()
-        export(Shop({"train": many}), format_named("llamafactory"), tmp_path / str(count))
+        export(Shop({"train": many}), FORMATS["llamafactory"], tmp_path / str(count))
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most
@@ -176,7 +174,7 @@ def test_a_version_is_no_place_for_an_export(into: str, shop: Shop, tmp_path: Pa
     (tmp_path / "1.0.0").mkdir()
     (tmp_path / "1.0.0" / "manifest.json").write_text("{}")
     with pytest.raises(ExportError, match="versions never change"):
-        export(shop, format_named("openai"), tmp_path / into, split="train")
+        export(shop, FORMATS["openai"], tmp_path / into, split="train")
     assert [*files_of(tmp_path)] == ["1.0.0/manifest.json"]
 
 
@@ -184,4 +182,4 @@ def test_a_dataset_without_samples_has_nothing_to_export(tmp_path: Path) -> None
     """One of instructions alone says where its training rows are."""
     version = Version(tmp_path, {"name": "g3", "version": "1.0.0", "configs": {"planning": {}}})
     with pytest.raises(NothingFound, match="no samples, so there is nothing to export"):
-        export(version, format_named("trl"), tmp_path / "a")
+        export(version, FORMATS["trl"], tmp_path / "a")

@@ -17,11 +17,11 @@ from pydantic import TypeAdapter
 from support.shop import Shop, changed, with_arguments
 
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.dataset.exporting import FORMATS, export, format_named
+from toolloom.pipeline.dataset.exporting import FORMATS, export
 from toolloom.pipeline.formats.base import number_of
 from toolloom.pipeline.formats.chat import openai
 from toolloom.pipeline.formats.preferences import DEFECTS, Turn, _dialogue, trl_dpo
-from toolloom.pipeline.store.parquet import read_rows
+from toolloom.pipeline.store.version import read_rows
 from toolloom.schemas import Sample
 
 
@@ -103,8 +103,8 @@ def cells(count: int) -> list[tuple[str, ...]]:
 def test_the_table_has_every_format_with_its_arguments() -> None:
     """Names in order; where there is a choice, the default first."""
     rows = cells(5)
-    assert [row[0].strip("`") for row in rows] == [one.name for one in FORMATS]
-    for row, format_ in zip(rows, FORMATS, strict=True):
+    assert [row[0].strip("`") for row in rows] == [*FORMATS]
+    for row, format_ in zip(rows, FORMATS.values(), strict=True):
         if len(format_.arguments) == 2:
             assert re.findall("`([a-z]+)`", row[3]) == list(format_.arguments)
         else:
@@ -148,7 +148,7 @@ def test_the_recipe_for_verl_gives_back_what_the_dialogue_held(
     made: dict[str, Any] = {}
     exec(found[1], made)
     for format_ in ("verl", "trl"):
-        export(Shop({"train": samples.values()}), format_named(format_), tmp_path / format_)
+        export(Shop({"train": samples.values()}), FORMATS[format_], tmp_path / format_)
     loaded = made["ToolDialogues"](tmp_path / "verl" / "sft" / "train.parquet")
     for place, row in enumerate(read_rows(tmp_path / "trl" / "train.parquet")):
         assert loaded._build_messages(loaded.dataframe.iloc[place].to_dict()) == row["messages"]

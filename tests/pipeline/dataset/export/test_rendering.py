@@ -14,7 +14,7 @@ from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from toolloom.pipeline.dataset.exporting import format_named
+from toolloom.pipeline.dataset.exporting import FORMATS
 from toolloom.schemas import JsonObject, Sample
 
 OBJECTS = ["qwen2_5", "qwen3", "glm4moe", "gemma4_v5"]
@@ -62,7 +62,7 @@ def test_a_template_writes_all_that_a_row_holds(
 ) -> None:
     """Every word, call, argument and observation, in the form of arguments the template takes."""
     for sample in samples.values():
-        ((_, row),) = format_named("trl").rows(sample, form).rows
+        ((_, row),) = FORMATS["trl"].rows(sample, form).rows
         text = rendered(template, row["messages"], row["tools"])
         for message in row["messages"][1:]:
             assert message["content"].strip()[:20] in text

@@ -91,7 +91,7 @@ SHAPES = {"llamafactory": alternates, "hermes": tags_hold_json, "toolllama": act
 """What a format's trainer asks of a row whose turns are text."""
 
 
-@pytest.mark.parametrize("format_", FORMATS, ids=lambda one: one.name)
+@pytest.mark.parametrize("format_", FORMATS.values(), ids=lambda one: one.name)
 @settings(deadline=None)  # the first row imports `datasets`
 @given(words=WORDS, arguments=st.dictionaries(WORDS, VALUES, max_size=3))
 @example(words="*b*", arguments={"a": [1]})
@@ -111,13 +111,12 @@ def test_rows_hold_the_very_call_in_their_shape_whatever_it_is(
         assert all(READ_BACK[format_.name](row) == arguments for _, row in made.rows[:1])
 
 
-TABLE = {format.name: format for format in FORMATS}
 KINDS = ["single", "parallel", "clarification", "irrelevance", "recovery", "search", "multi_turn"]
 WHOLE = ["trl", "axolotl", "openai", "llamafactory", "hermes"]
 
 
 def exported(sample: Sample, name: str, form: Arguments | None = None) -> list[JsonObject]:
-    format = TABLE[name]
+    format = FORMATS[name]
     made = format.rows(sample, form or format.arguments[0])
     return [row for _, row in made.rows]
 
@@ -147,7 +146,7 @@ def test_a_whole_dialogue_comes_back(
     """Words, calls, observations and tools are those of the sample, and no check finds a fault. The
     system turn of Hermes also says how to call."""
     sample = samples[kind]
-    for form in TABLE[name].arguments:
+    for form in FORMATS[name].arguments:
         (row,) = exported(sample, name, form)
         found = foreign_rows.reading(tmp_path, row)
         (_, (system, _)), *turns = spoken(sample)

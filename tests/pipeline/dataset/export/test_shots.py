@@ -10,8 +10,7 @@ import pytest
 from support.shop import Shop, changed, lines, with_arguments
 
 from toolloom.pipeline.checks.text.call_text import parse
-from toolloom.pipeline.dataset.exporting import export, format_named
-from toolloom.pipeline.dataset.shots import (
+from toolloom.pipeline.dataset.demonstrations import (
     FEWER,
     LONGEST,
     OF_CATEGORY,
@@ -20,6 +19,7 @@ from toolloom.pipeline.dataset.shots import (
     all_shot,
     few_shot,
 )
+from toolloom.pipeline.dataset.exporting import FORMATS, export
 from toolloom.pipeline.formats.base import NotRepresentable
 from toolloom.schemas import Api, ExportError, JsonObject, Reference, Sample
 
@@ -82,7 +82,7 @@ def test_the_most_similar_demonstrations_of_train_are_shown(
     bern, rome = (renamed(single, f"train-7-{n}", city) for n, city in ((1, "Bern"), (9, "Rome")))
     train = [bern, samples["parallel"], rome]
     shop = Shop({"train": train, "test_tool": [renamed(single, "test-7-1")]})
-    report = export(shop, format_named("few-shot"), tmp_path, shots=1)
+    report = export(shop, FORMATS["few-shot"], tmp_path, shots=1)
     assert report.lost[FEWER] == 1  # a sample that is itself the only demonstration
     (made,) = lines(tmp_path / "test_tool.jsonl")
     assert made["demonstrations"] == [bern.id]
@@ -98,9 +98,9 @@ def test_without_train_there_are_no_demonstrations(samples: Samples, tmp_path: P
     """The error says what to do, and that works."""
     shop = Shop({"test_tool": [samples["single"]]})
     with pytest.raises(ExportError, match="Choose --shots 0"):
-        export(shop, format_named("few-shot"), tmp_path)
+        export(shop, FORMATS["few-shot"], tmp_path)
     assert not list(tmp_path.iterdir())
-    report = export(shop, format_named("few-shot"), tmp_path, shots=0)
+    report = export(shop, FORMATS["few-shot"], tmp_path, shots=0)
     assert report.rows == 1 and not report.lost[FEWER]
 
 
@@ -143,7 +143,7 @@ def test_each_sample_is_in_one_row_and_no_row_is_too_long(samples: Samples, tmp_
     ids = [f"train-7-{number:06d}" for number in range(200)]
     same = list(many(samples["single"], ids))
     shop = Shop({"train": same, "validation": same})
-    report = export(shop, format_named("all-shot"), tmp_path)
+    report = export(shop, FORMATS["all-shot"], tmp_path)
     assert report.held == 400 and report.rows < 20
     for split in ("train", "validation"):
         rows = lines(tmp_path / f"{split}.jsonl")

@@ -8,7 +8,7 @@ from support import toys
 from support.screen import shown
 
 from toolloom.llm import FakeServer
-from toolloom.pipeline.dataset.run_report import (
+from toolloom.pipeline.dataset.figures import (
     Combinations,
     Counts,
     Coverage,
