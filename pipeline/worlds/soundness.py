@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from toolloom.pipeline.checks.findings import Findings
+from toolloom.pipeline.checks.transcript import Findings
 from toolloom.pipeline.checks.world.interpreter import (
     BROKEN,
     INVALID,
