@@ -14,6 +14,7 @@ from toolloom.pipeline.checks.text.words import forms, plain
 from toolloom.pipeline.checks.transcript import (
     CallMade,
     Fault,
+    answered_before,
     asked,
     documented,
     made,
@@ -111,12 +112,8 @@ def searched_first(dialogue: Dialogue) -> Iterator[Fault]:
 
 def documented_before(dialogue: Dialogue, place: int) -> set[str]:
     """Functions whose documentation a search has shown before a message."""
-    return {
-        name
-        for call in made(dialogue)
-        if call.is_search and call.back is not None and call.back < place
-        for name in documented(call.response)
-    }
+    searches = [call for call in answered_before(dialogue, place) if call.is_search]
+    return {name for call in searches for name in documented(call.response)}
 
 
 def plain_keywords(dialogue: Dialogue) -> Iterator[Fault]:

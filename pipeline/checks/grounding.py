@@ -98,8 +98,6 @@ def says(text: str, value: Any, schema: JsonObject | None, now: dt.datetime) -> 
         return not places or any(denied)
     if isinstance(value, int | float):
         return _number_said(text, value, schema, now.date())
-    if not isinstance(value, str):
-        return False
     told = _told(text, value, now)
     if told is None:
         return isinstance(schema.get("enum"), list) and _abbreviated(value, text, schema)

@@ -58,6 +58,7 @@ from toolloom.pipeline.checks.text.words import (
 from toolloom.pipeline.checks.transcript import (
     CallMade,
     Fault,
+    answered_before,
     asked,
     made,
     replies,
@@ -496,7 +497,7 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     where it is searched for; and what follows from results was computed from them.
     """
     query = dialogue.query
-    calls = [c for c in made(dialogue) if c.back is not None and c.back < place]
+    calls = answered_before(dialogue, place)
     texts = said_before(dialogue, place)
     texts += [c.observation.error for c in calls if c.observation and c.observation.error]
     parts = [p for c in calls if not c.is_search for p in parts_of(c.response)]

@@ -1,13 +1,16 @@
-"""What was said, called and observed when: the view of a dialogue the checks share."""
+"""What was said, called and observed when: the view of a dialogue the checks share; and what they
+find.
+"""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from toolloom.schemas import (
     API_SEARCH,
@@ -21,6 +24,8 @@ from toolloom.schemas import (
 )
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+MOST = 200  # findings of one kind that are kept
 
 
 class Fault(NamedTuple):
@@ -33,6 +38,28 @@ class Fault(NamedTuple):
 
 Check: TypeAlias = Callable[[T], Iterator[Fault]]
 """A certain check of a dialogue, or of an instruction. Its name is stored with what it finds."""
+
+
+class Findings(Generic[K, T]):
+    """What is wrong, by kind: all of it is counted, and of each kind the first few are kept, in the
+    order in which they were found.
+
+    `verify` and `push` collect by kind of fault, an audit by reason.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self.counts = Counter[K]()
+        self.kept: dict[K, list[T]] = {}
+
+    def add(self, kind: K, finding: T) -> None:
+        self.counts[kind] += 1
+        kept = self.kept.setdefault(kind, [])
+        if len(kept) < self._most:
+            kept.append(finding)
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
 
 
 def once(view: Callable[[Dialogue], T]) -> Callable[[Dialogue], T]:
@@ -140,13 +167,15 @@ def made(dialogue: Dialogue) -> tuple[CallMade, ...]:
     return tuple(found)
 
 
+def answered_before(dialogue: Dialogue, place: int) -> list[CallMade]:
+    """The calls whose observations came before a message."""
+    return [call for call in made(dialogue) if call.back is not None and call.back < place]
+
+
 def observed_before(dialogue: Dialogue, place: int) -> list[Any]:
     """Responses that came before a message; API Search's documentation is not among them."""
-    return [
-        call.response
-        for call in made(dialogue)
-        if call.back is not None and call.back < place and not call.failed and not call.is_search
-    ]
+    calls = answered_before(dialogue, place)
+    return [call.response for call in calls if not call.failed and not call.is_search]
 
 
 @once

@@ -33,7 +33,6 @@ from pydantic import Field
 from pydantic_core import to_json
 
 from toolloom.pipeline.checks import CHECKS, inspect
-from toolloom.pipeline.checks.findings import MOST, Findings
 from toolloom.pipeline.checks.instructions import (
     NAMING,
     inspect_level,
@@ -42,6 +41,7 @@ from toolloom.pipeline.checks.instructions import (
     sentences,
     spoken_tags,
 )
+from toolloom.pipeline.checks.transcript import MOST, Findings
 from toolloom.pipeline.checks.transcript import shown as as_told
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.dataset.configs import (

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks import calls, contradictions, form, inspect
-from toolloom.pipeline.checks.findings import Findings
-from toolloom.pipeline.checks.transcript import Check
+from toolloom.pipeline.checks.transcript import Check, Findings
 from toolloom.pipeline.formats import api_bank
 from toolloom.pipeline.formats.chat import messages_row
 from toolloom.pipeline.formats.conversation import Reading, readings

@@ -652,7 +652,11 @@ def recover(task: Task, name: str, args: Row, error: str, drawer: ArgumentDrawer
     for entity, key in task.lookups.keys(name, args):
         # What is wanted was seen among what there is, and not on a list of what one has already.
         lists = [read for read, rows in task.lookups.listed.items() if rows == entity]
-        if lists and entity not in task.lookups.own and not task.knows((c for c in task.calls if c.name in lists), entity, key):
+        if (
+            lists
+            and entity not in task.lookups.own
+            and not task.knows((c for c in task.calls if c.name in lists), entity, key)
+        ):
             raise NoTask
     others = (other for other in ways_out(task, name, args, drawer) if task.works(name, other))
     other = next(others, None)

@@ -114,9 +114,8 @@ def fits(kind: Kind, other: Kind) -> bool:
     if one == two or {one, two} in ({"integer", "number"}, {"text", "choice"}):
         return True
     for value, target in ((kind, other), (other, kind)):
-        if target["type"] == "ref" and value["type"] in (
-            NUMBERS if target.get("whole") else ("text",)
-        ):
+        forms = NUMBERS if target.get("whole") else ("text",)
+        if target["type"] == "ref" and value["type"] in forms:
             return True
     return False
 
@@ -572,11 +571,8 @@ class _TermReader:
                 tree, kind = ["hop", tree, kind["entity"]], row_of(kind["entity"])
             step = _step_into(kind, token.text, scope)
             if step is None:
-                fields = _fields_of(kind, scope)
-                raise Mistake(
-                    f"{said(kind)} has no field `{token.text}` in {self.text!r}"
-                    f"{near(token.text, fields)}."
-                )
+                hints = near(token.text, _fields_of(kind, scope))
+                raise Mistake(f"{said(kind)} has no field `{token.text}` in {self.text!r}{hints}.")
             form, name, kind = step
             tree = ["field", tree, name]
             if form == "hop":

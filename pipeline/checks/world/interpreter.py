@@ -19,6 +19,7 @@ Numbers are exact: fractions go through decimals, and only `round` rounds.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -154,16 +155,15 @@ class Machine:
     def __init__(self, world: Json) -> None:
         self.world = world
         self.entities = {name: _Entity(name, spec) for name, spec in world["entities"].items()}
-        self.operations = {
-            name: _Operation(name, spec, self) for name, spec in world["operations"].items()
-        }
+        specs = world["operations"]
+        self.operations = {name: _Operation(name, spec, self) for name, spec in specs.items()}
         self.actor: str | None = world.get("actor")
         for entity in self.entities.values():
             for field, target in entity.references.items():
                 self.entities[target].pointed_at.append((entity.name, field))
         if self.actor:
             self._find_owners(self.entities[self.actor])
-        for spec in world["operations"].values():
+        for spec in specs.values():
             for _, entity, _, fields, _ in nodes_of(spec["steps"], "create"):
                 self.entities[entity].named |= self.entities[entity].key in fields
 
@@ -183,13 +183,9 @@ class Machine:
             self._settle(frame)
         except CallRefused as refusal:
             return state, refusal.text, refusal.code
-        if not frame.touched:
-            return state, response, None
-        return (
-            {"me": state["me"], "next": frame.next, "tables": frame.tables},
-            response,
-            None,
-        )
+        if frame.touched:
+            state = {"me": state["me"], "next": frame.next, "tables": frame.tables}
+        return state, response, None
 
     def bound(self, state: State, name: str, arguments: Json, now: str) -> Frame | None:
         """The names of a call in a state, before its steps; None if its arguments do not fit or
@@ -287,10 +283,9 @@ def difference(machine: Machine, before: State, after: State) -> list[list[Any]]
             continue
         for key, row in new.items():
             if key in old:
+                now = {field: value for field, value in row.items() if value != old[key][field]}
                 changes += (
-                    [name, key, field, comparable(name, field, value)]
-                    for field, value in row.items()
-                    if value != old[key][field]
+                    [name, key, field, comparable(name, field, now[field])] for field in now
                 )
             else:
                 values = {f: comparable(name, f, v) for f, v in row.items()}
@@ -311,21 +306,14 @@ class _Entity:
         self.whole: bool = spec.get("whole", False)  # whether keys are numbers
         self.named = False  # whether an operation sets the keys of new rows
         self.fields: dict[str, Json] = spec["fields"]
-        self.rules: list[tuple[str, Term]] = [
-            (text, as_term(tree)) for text, tree in spec.get("rules", ())
-        ]
+        self.rules = [(text, as_term(tree)) for text, tree in spec.get("rules", ())]
+        kinds = self.fields.items()
         self.derived = {
-            field: as_term(kind["derived"])
-            for field, kind in self.fields.items()
-            if "derived" in kind
+            field: as_term(kind["derived"]) for field, kind in kinds if "derived" in kind
         }
-        self.references = {
-            field: kind["entity"] for field, kind in self.fields.items() if kind["type"] == "ref"
-        }
-        self.unique = [field for field, kind in self.fields.items() if kind.get("unique")]
-        self.moves = {
-            field: kind["moves"] for field, kind in self.fields.items() if kind.get("moves")
-        }
+        self.references = {field: kind["entity"] for field, kind in kinds if kind["type"] == "ref"}
+        self.unique = [field for field, kind in kinds if kind.get("unique")]
+        self.moves = {field: kind["moves"] for field, kind in kinds if kind.get("moves")}
         self.owner: list[tuple[str, str]] | None = None
         self.pointed_at: list[tuple[str, str]] = []
 
@@ -359,9 +347,8 @@ class _Operation:
         self.changes = writes(spec["steps"])
         self._steps = [as_term(step) for step in spec["steps"]]
         self._returns = as_term(spec["returns"]) if spec.get("returns") is not None else None
-        self._unknown = {
-            arg: (code, as_term(text)) for arg, (code, text) in spec.get("unknown", {}).items()
-        }
+        unknown = spec.get("unknown", {}).items()
+        self._unknown = {arg: (code, as_term(text)) for arg, (code, text) in unknown}
 
     def arguments(self, given: Json) -> Row:
         """The arguments, moments in one form. Raises CallRefused for the first misfit."""
@@ -404,10 +391,8 @@ class _Operation:
                     if name in self._unknown:
                         code, text = self._unknown[name]
                         raise CallRefused(code, text(frame))
-                    noun = ref["noun"]
-                    raise CallRefused(
-                        f"unknown_{noun}", f"There is no {noun.replace('_', ' ')} {key}."
-                    )
+                    why = f"There is no {ref['noun'].replace('_', ' ')} {key}."
+                    raise CallRefused(f"unknown_{ref['noun']}", why)
                 if kind.get("as"):
                     frame.vars[kind["as"]] = row
 
@@ -530,11 +515,7 @@ def _tidy(kind: Json, value: Json) -> Json:
 
 def plain(value: Json) -> Json:
     """A response as JSON: no row of a state in it that a caller could change."""
-    if isinstance(value, dict):
-        return {name: plain(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(inner) for inner in value]
-    return value
+    return json.loads(json.dumps(value))
 
 
 def _weighed(frame: Frame, value: Json) -> Json:

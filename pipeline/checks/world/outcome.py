@@ -26,6 +26,7 @@ from toolloom.pipeline.checks.text.words import exact, fold, sentences, stem, st
 from toolloom.pipeline.checks.transcript import (
     CallMade,
     Fault,
+    answered_before,
     made,
     observed_before,
     replies,
@@ -97,10 +98,8 @@ def outcome(dialogue: Dialogue, machine: Machine) -> Iterator[Fault]:
             broken.append(Fault(Reason.POLICY_BROKEN, call.place, f"{call.name}: {policy}"))
         seen, state = observed(response, error), after
         if not _repeats(dialogue, call, seen):
-            there = shown(
-                call.observation.error if call.failed and call.observation else call.response
-            )
-            detail = f"{call.name} returns {shown(seen.error or seen.response)}, not {there}"
+            there = call.observation.error if call.failed and call.observation else call.response
+            detail = f"{call.name} returns {shown(seen.error or seen.response)}, not {shown(there)}"
             yield Fault(Reason.NOT_REPEATABLE, call.back, detail)
     for call in own:
         for name, value in _invented(dialogue, call, machine):
@@ -141,8 +140,8 @@ def _invented(dialogue: Dialogue, call: CallMade, machine: Machine) -> Iterator[
         return
     texts = said_before(dialogue, call.place)
     # What errors said too: `CRN-7 is blocked by CRN-3` tells of both.
-    before = (c.observation for c in made(dialogue) if c.back is not None and c.back < call.place)
-    texts += [each.error for each in before if each is not None and each.error]
+    before = [c.observation for c in answered_before(dialogue, call.place)]
+    texts += [each.error for each in before if each and each.error]
     # What the assistant said, and the user answered.
     roles = [message.role for message in dialogue.messages[: call.place]]
     last = max((at for at, role in enumerate(roles) if role == "user"), default=0)
@@ -184,11 +183,8 @@ def _cut(change: str) -> str:
 
 def _agreed(dialogue: Dialogue, call: CallMade) -> bool:
     """Whether the user spoke last before a call, after the assistant had said something."""
-    spoken = [
-        message.role
-        for message in dialogue.messages[: call.place]
-        if message.role in ("user", "assistant") and (message.content or "").strip()
-    ]
+    before = [m for m in dialogue.messages[: call.place] if m.role in ("user", "assistant")]
+    spoken = [message.role for message in before if (message.content or "").strip()]
     return spoken[-2:] == ["assistant", "user"]
 
 
@@ -227,11 +223,8 @@ class _PolicyKeeper:
 
     def _keeps(self, policy: Json, call: Acted, frame: Frame) -> bool:
         same = [(name, call.arguments.get(name)) for name in policy.get("same", ())]
-        looked = any(
-            earlier.name in policy.get("first", ())
-            and all(earlier.arguments.get(name, value) == value for name, value in same)
-            for earlier in self.done
-        )
+        firsts = [earlier for earlier in self.done if earlier.name in policy.get("first", ())]
+        looked = any(all(e.arguments.get(name, v) == v for name, v in same) for e in firsts)
         clauses = policy.get("must", {}).get(call.name, ())
         kept = all(as_term(tree)(frame) for _, tree in clauses)
         for key in ("one", "once"):
@@ -241,11 +234,8 @@ class _PolicyKeeper:
                 earlier = self.values.setdefault(f"{key} {policy['says']}", [])
                 kept = kept and (not earlier or (value in earlier) == (key == "one"))
                 earlier.append(value)
-        return (
-            kept
-            and (call.agreed or not policy.get("consent"))
-            and (looked or not policy.get("first"))
-        )
+        agreed = call.agreed or not policy.get("consent")
+        return kept and agreed and (looked or not policy.get("first"))
 
 
 # --- facts ------------------------------------------------------------------------------------
@@ -439,8 +429,8 @@ def _known_moments(dialogue: Dialogue, place: int, today: dt.date) -> set[dt.dat
         clocks |= set() if own else hours
     setting = dialogue.query.setting
     values: list[Any] = [fact.value for fact in setting.goal.facts] if setting else []
-    for call in made(dialogue):
-        if call.back is not None and call.back < place and call.observation:
+    for call in answered_before(dialogue, place):
+        if call.observation:
             values += [call.response, call.observation.error, call.arguments]
     for part in chain.from_iterable(map(parts_of, values)):
         if isinstance(part, str):

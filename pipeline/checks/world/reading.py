@@ -473,9 +473,8 @@ def constant(kind: Kind, raw: Any) -> Any:
         return text
     if form in ("text", "ref", "any"):
         return text
-    if form in grammar.MOMENTS and (
-        PATTERNS[form].fullmatch(text) or re.fullmatch(r"[+-]\d{1,4}(T\d\d:\d\d)?", text)
-    ):
+    days = re.fullmatch(r"[+-]\d{1,4}(T\d\d:\d\d)?", text)
+    if form in grammar.MOMENTS and (days or PATTERNS[form].fullmatch(text)):
         return text
     hint = ""
     if form in ("date", "datetime"):
@@ -571,11 +570,8 @@ def _response(
         nothing = (["value", None], grammar.NOTHING)
         return reader.told(place, lambda: act(_written(raw), scope)) or nothing
     parts = {name: _response(reader, raw[name], scope, (*place, name), True) for name in raw}
-    fields = {name: shape for name, (_, shape) in parts.items()}
-    return ["view", [[n, tree] for n, (tree, _) in parts.items()]], {
-        "type": "object",
-        "fields": fields,
-    }
+    shape = {"type": "object", "fields": {name: kind for name, (_, kind) in parts.items()}}
+    return ["view", [[name, tree] for name, (tree, _) in parts.items()]], shape
 
 
 def _refusal(said: str, scope: NameScope, errors: Errors, fix: Any = None) -> tuple[str, Tree]:
@@ -686,11 +682,10 @@ class _Step:
         return [["delete", entity, tree]]
 
     def read_each(self) -> list[Tree]:
-        tree, kind = grammar.term(_written(self.spec["each"]), self.scope)
+        text = _written(self.spec["each"])
+        tree, kind = grammar.term(text, self.scope)
         if kind["type"] != "list":
-            raise Mistake(
-                f"`each` needs a list, and {self.spec['each']!r} is {grammar.said(kind)}."
-            )
+            raise Mistake(f"`each` needs a list, and {text!r} is {grammar.said(kind)}.")
         name, place = str(self.spec.get("as", "item")), (*self.place, "do")
         raw = self.world.listing(self.spec.get("do"), place)[: MOST["steps"]]
         inner = self.scope.bound(name, kind["of"])
@@ -728,9 +723,8 @@ def _policies(reader: _World, scopes: Mapping[str, NameScope]) -> list[dict[str,
         policy["calls"] = calls
         known = [name for name in calls if name in scopes]
         if "must" in spec:
-            policy["must"] = {
-                n: _clauses(reader, spec["must"], scopes[n], (*place, "must")) for n in known
-            }
+            must, where = spec["must"], (*place, "must")
+            policy["must"] = {n: _clauses(reader, must, scopes[n], where) for n in known}
         for key in ("one", "once"):
             if key in spec:
                 terms = {n: _compared(reader, spec[key], scopes[n], (*place, key)) for n in known}
