@@ -48,9 +48,7 @@ def schema(count: int) -> JsonObject:
     return shape({"tool": _TEXT, "apis": apis})
 
 
-def question(
-    domain: Domain, examples: Sequence[PublicApi], count: int, taken: Sequence[str] = ()
-) -> Prompt:
+def question(domain: Domain, examples: Sequence[PublicApi], count: int) -> Prompt:
     """The prompt that asks for a tool of `count` APIs, with real ones to learn from."""
     return render(
         "api",
@@ -60,7 +58,7 @@ def question(
             "description": domain.description,
             "examples": list(examples),
             "count": count,
-            "taken": list(taken),
+            "taken": [],  # without it the template's hash, which versions hold, would change
         },
     )
 

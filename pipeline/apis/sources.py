@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool, holds_pool
-from toolloom.pipeline.environments.executed import ExecutionSource, function_files
+from toolloom.pipeline.environments.commands import ExecutionSource, function_files
 from toolloom.pipeline.formats import api_bank, openapi, toolbench, tools
 from toolloom.pipeline.formats.import_log import ImportLog, reference
 from toolloom.pipeline.formats.rows import UNREAD, in_lines, load, read_text, rows

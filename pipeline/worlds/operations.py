@@ -102,13 +102,6 @@ class Lookups:
             ]
             for name, policies in self.policies.items()
         }
-        # What has to be seen, as far as a read shows it, before a call, or before it is refused for
-        # what a policy says.
-        self.grounds = {
-            (name, says): self._grounds(name, says)
-            for name, policies in self.policies.items()
-            for says in ("", *(policy["says"] for policy in policies))
-        }
 
     def kinds(self, name: str) -> dict[str, Kind]:
         return self.machine.operations[name].args
@@ -166,9 +159,10 @@ class Lookups:
         public = {place for place in self.readable if place[0] not in self.own}
         return self.places(name, clauses) - public
 
-    def _grounds(self, name: str, says: str) -> frozenset[FieldOf]:
-        """The fields on which policies depend, or the one that says so, those of either side of an
-        `if` too; where a yes is wanted, also those of which the change makes its amounts."""
+    def grounds(self, name: str, says: str) -> frozenset[FieldOf]:
+        """What has to be seen, as far as a read shows it, before a call, or before it is refused
+        for what a policy says: the fields on which policies depend, or that one, those of either
+        side of an `if` too; where a yes is wanted, also those that make the change's amounts."""
         trees = [tree for said, tree in self.musts[name] if says in ("", said)]
         if not says and self.agrees(name):
             for node in nodes(self.machine.world["operations"][name]["steps"]):

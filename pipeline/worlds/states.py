@@ -76,13 +76,6 @@ after: of 2025 and 2026, observed days included."""
 class Unsatisfied(WorldError):
     """An entity whose rules no drawn row keeps."""
 
-    def __init__(self, entity: str, rule: str) -> None:
-        super().__init__(
-            f"No row of {entity} keeps `{rule}` in {TRIES} draws. Change the rule, or what the "
-            "fields are drawn from."
-        )
-        self.entity, self.rule = entity, rule
-
 
 def draw_now(rng: random.Random) -> str:
     """A moment on a weekday or weekend of two years, in the hours when people write."""
@@ -171,7 +164,11 @@ class _Drawer:
                     return
                 table.put(key, None)
             refused[broken] += 1
-        raise Unsatisfied(name, refused.most_common(1)[0][0])
+        rule = refused.most_common(1)[0][0]
+        raise Unsatisfied(
+            f"No row of {name} keeps `{rule}` in {TRIES} draws. Change the rule, or what the "
+            "fields are drawn from."
+        )
 
     def _draw(
         self, name: str, row: Row, given: Row, rules: Mapping[str, Sequence[Rule]]
@@ -361,7 +358,14 @@ def read_state(machine: Machine, path: Path) -> tuple[str, State]:
 
     Raises WorldError with all that does not fit the world's entities.
     """
-    raw = _json(path)
+    try:
+        raw = read_json(path.read_text("utf-8-sig"))
+    except OSError as error:
+        raise WorldError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (ValueError, RecursionError) as error:
+        raise WorldError(f"{path}: is not JSON ({error}).") from error
+    if not isinstance(raw, dict):
+        raise WorldError(f"{path}: a JSON object is needed, with `tables`.")
     faults: list[str] = []
     if unknown := raw.keys() - {"now", "me", "next", "tables"}:
         faults.append(f"`{min(unknown)}` is not known: `tables`, `now`, `me` and `next` are.")
@@ -478,18 +482,6 @@ def _fault(machine: Machine, state: State, name: str, row: Row, now: str) -> str
             return f"{field} is that of another row"
     broken = machine.broken(machine.frame(state, {}, now), name, row)
     return broken and f"breaks the rule {broken}"
-
-
-def _json(path: Path) -> JsonObject:
-    try:
-        raw = read_json(path.read_text("utf-8-sig"))
-    except OSError as error:
-        raise WorldError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (ValueError, RecursionError) as error:
-        raise WorldError(f"{path}: is not JSON ({error}).") from error
-    if not isinstance(raw, dict):
-        raise WorldError(f"{path}: a JSON object is needed, with `tables`.")
-    return raw
 
 
 def read_json(text: str) -> Any:
