@@ -141,12 +141,11 @@ def object_schema(drafts: Sequence[JsonObject], api: str) -> JsonObject:
         "additionalProperties": False,
     }
     for name, part in made["properties"].items():
-        where = f"{api}.{name}"
         check = jsonschema.Draft202012Validator(part)
         for key in ("enum", "examples"):
             for value in part.get(key, ()):
                 if not check.is_valid(value):
-                    detail = f"{where}: {key} {value!r} is not of type {part['type']}."
+                    detail = f"{api}.{name}: {key} {value!r} is not of type {part['type']}."
                     raise BadAnswer(Reason.ILLEGAL_SCHEMA, detail)
     return made
 

@@ -243,8 +243,7 @@ def fitting(text: str, schema: JsonObject, finish_reason: str, max_tokens: int) 
         first = first or problem
     if cut_off and first is None:
         first = f"it was cut off after {max_tokens} tokens (max_tokens): it must be shorter"
-    detail = first or f"it holds no JSON: {text[:200]!r}"
-    raise BadAnswer(Reason.UNUSABLE_RESPONSE, detail)
+    raise BadAnswer(Reason.UNUSABLE_RESPONSE, first or f"it holds no JSON: {text[:200]!r}")
 
 
 # --- names that say the same -----------------------------------------------------------------

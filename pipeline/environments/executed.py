@@ -204,9 +204,8 @@ class Session(Executor):
                 execution = Execution(
                     kind="executed", by=place.by, failure=result.failure, digest=digest(seen, 64)
                 )
-                body = canonical(
-                    {"observation": seen, "execution": execution.model_dump(mode="json")}
-                )
+                how = execution.model_dump(mode="json")
+                body = canonical({"observation": seen, "execution": how})
                 if cache:  # it cost no request
                     work = {name: getattr(WORK.get(), name) for name in ("run", "stage", "agent")}
                     body = await cache.write(Entry(key, body, "execution", **work, requests=0))

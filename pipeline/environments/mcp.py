@@ -227,8 +227,7 @@ class McpSession:
 
     def _read(self, found: wire.CallToolResult) -> Result:
         if len(found.model_dump_json()) > LARGEST:
-            words = f"The answer is longer than {LARGEST} bytes."
-            return failed(Failure.PROTOCOL_ERROR, words)
+            return failed(Failure.PROTOCOL_ERROR, f"The answer is longer than {LARGEST} bytes.")
         if self.place.functions and isinstance(value := found.structured_content, dict):
             return Result(Observation(response=value.get("result")))
         dumped = found.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -201,9 +201,8 @@ def briefing(machine: Machine, state: State) -> list[str]:
     policies; a sentence each."""
     lines = [machine.world["about"]]
     if machine.actor and state["me"]:
-        row = state["tables"][machine.actor][state["me"]]
         frame = machine.frame(state, {}, "2000-01-01T00:00")  # a name has no moment
-        frame.vars["this"] = row
+        frame.vars["this"] = state["tables"][machine.actor][state["me"]]
         called = as_term(machine.world["entities"][machine.actor]["called"])(frame)
         lines.append(f"You help {called}, who is signed in.")
     lines += [policy["says"] for policy in machine.world["policies"]]

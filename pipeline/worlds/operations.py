@@ -17,6 +17,7 @@ import random
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 
 from toolloom.pipeline.checks.grounding import texts_in
 from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree, keys_of
@@ -103,6 +104,8 @@ class Lookups:
             for name, policies in self.policies.items()
         }
 
+        self.causes = cache(self._causes)  # asked for at each call that fails
+
     def kinds(self, name: str) -> dict[str, Kind]:
         return self.machine.operations[name].args
 
@@ -144,7 +147,7 @@ class Lookups:
         fields = {f for f in found if f[1] not in keys and f[0] not in searched}
         return fields | {(entity, "") for entity in searched}
 
-    def causes(self, name: str, code: str) -> set[FieldOf]:
+    def _causes(self, name: str, code: str) -> set[FieldOf]:
         """On what an error depends that no look at what is nobody's own shows; on nothing if it
         says that all is already as it is wanted."""
         steps = self.machine.world["operations"][name]["steps"]
@@ -411,6 +414,8 @@ class ArgumentDrawer:
     def _texts(self, name: str) -> Row:
         """Texts of a new row, from one of those that the world writes out and the state has not."""
         texts, kinds = Row(), self.machine.operations[name].args
+        if all(kind["type"] != "text" for kind in kinds.values()):
+            return texts
         steps = self.machine.world["operations"][name]["steps"]
         for _, entity, _, fields, _ in nodes_of(steps, "create", "update"):
             taken = {
