@@ -48,9 +48,7 @@ def schema(count: int) -> JsonObject:
     return shape({"tool": _TEXT, "apis": apis})
 
 
-def question(
-    domain: Domain, examples: Sequence[PublicApi], count: int, taken: Sequence[str] = ()
-) -> Prompt:
+def question(domain: Domain, examples: Sequence[PublicApi], count: int) -> Prompt:
     """The prompt that asks for a tool of `count` APIs, with real ones to learn from."""
     return render(
         "api",
@@ -60,7 +58,7 @@ def question(
             "description": domain.description,
             "examples": list(examples),
             "count": count,
-            "taken": list(taken),
+            "taken": [],  # without it the template's hash, which versions hold, would change
         },
     )
 
@@ -143,12 +141,11 @@ def object_schema(drafts: Sequence[JsonObject], api: str) -> JsonObject:
         "additionalProperties": False,
     }
     for name, part in made["properties"].items():
-        where = f"{api}.{name}"
         check = jsonschema.Draft202012Validator(part)
         for key in ("enum", "examples"):
             for value in part.get(key, ()):
                 if not check.is_valid(value):
-                    detail = f"{where}: {key} {value!r} is not of type {part['type']}."
+                    detail = f"{api}.{name}: {key} {value!r} is not of type {part['type']}."
                     raise BadAnswer(Reason.ILLEGAL_SCHEMA, detail)
     return made
 

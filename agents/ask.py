@@ -176,7 +176,43 @@ async def ask(
     stripped text. Candidates differ by their seed alone; at temperature 0 most endpoints give the
     same answer to each. Errors of the endpoint itself pass through: they stop the run.
     """
-    trial = _Trial(model, read, schema, max_tokens)
+    costs, said = Costs(), ""
+
+    async def tried(prompt: Prompt, number: int) -> Answer[T]:
+        """Ask once. Raises BadAnswer if the answer does not do, NoUsableAnswer if none will."""
+        nonlocal said
+        costs.book(Costs(prompts=(prompt.template_hash,)))
+        # 31 bits: some servers read seeds as signed 32-bit integers.
+        own = int.from_bytes(hashlib.sha256(f"{seed}/{number}".encode()).digest()[:4]) >> 1
+        warmth = model.endpoint.temperature
+        try:
+            reply = await model.complete(Request(prompt.messages, schema, max_tokens, warmth, own))
+        except RequestRefused as error:
+            costs.book(Costs(raw=(error.raw,)))
+            raise NoUsableAnswer(Reason.REQUEST_REFUSED, str(error), costs) from error
+        usage = Usage(
+            requests=1,
+            prompt_tokens=reply.prompt_tokens,
+            cached_tokens=reply.cached_tokens,
+            completion_tokens=reply.completion_tokens,
+            cost=model.cost(reply),
+        )
+        costs.book(Costs(usage, (reply.raw,)))
+        said = reply.text.strip()
+        if reply.finish_reason == "content_filter":
+            detail = "The endpoint's content filter took the answer away; no other try would help."
+            raise NoUsableAnswer(Reason.REQUEST_REFUSED, detail, costs)
+        if not said:
+            raise BadAnswer(Reason.UNUSABLE_RESPONSE, "the answer is empty")
+        value: Any = said
+        repair = ""
+        if schema is not None:
+            value, repair = fitting(said, schema, reply.finish_reason, max_tokens)
+        taken = read(value)
+        result: Any = await taken if inspect.isawaitable(taken) else taken
+        costs.book(Costs(repairs=(repair,) if repair else ()))
+        return Answer(result, costs)
+
     count = model.endpoint.candidates
     problem = BadAnswer(Reason.UNUSABLE_RESPONSE, "no answer")
     try:
@@ -184,74 +220,23 @@ async def ask(
             check_schema(schema)
         for number in range(count):
             try:
-                return await trial.run(prompt, _seed(seed, number))
+                return await tried(prompt, number)
             except BadAnswer as why:
                 problem = why
         for number in range(count, count + mends):
             mend = render("mend", {"problem": problem.detail})
             # Several chat templates refuse an empty turn.
-            said = {"role": "assistant", "content": trial.said or "(no answer)"}
-            messages = (*prompt.messages, said, *mend.messages)
-            mended = Prompt(mend.template_hash, messages)
+            turn = {"role": "assistant", "content": said or "(no answer)"}
+            messages = (*prompt.messages, turn, *mend.messages)
             try:
-                return await trial.run(mended, _seed(seed, number))
+                return await tried(Prompt(mend.template_hash, messages), number)
             except BadAnswer as why:
                 problem = why
         raise problem
     except BadAnswer as why:
-        raise NoUsableAnswer(why.reason, why.detail, trial.costs) from why
+        raise NoUsableAnswer(why.reason, why.detail, costs) from why
     except IllegalSchema as error:
-        raise NoUsableAnswer(Reason.ILLEGAL_SCHEMA, str(error), trial.costs) from error
-
-
-def _seed(seed: int, number: int) -> int:
-    """31 bits: some servers read seeds as signed 32-bit integers."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/{number}".encode()).digest()[:4]) >> 1
-
-
-@dataclass
-class _Trial(Generic[T]):
-    """One question's tries: what was said, what was wrong with it, what it cost."""
-
-    model: Model
-    read: Read[T]
-    schema: JsonObject | None
-    max_tokens: int
-    costs: Costs = field(default_factory=Costs)
-    said: str = ""
-
-    async def run(self, prompt: Prompt, seed: int) -> Answer[T]:
-        """Ask once. Raises BadAnswer if the answer does not do, NoUsableAnswer if none will."""
-        self.costs.book(Costs(prompts=(prompt.template_hash,)))
-        warmth = self.model.endpoint.temperature
-        request = Request(prompt.messages, self.schema, self.max_tokens, warmth, seed)
-        try:
-            reply = await self.model.complete(request)
-        except RequestRefused as error:
-            self.costs.book(Costs(raw=(error.raw,)))
-            raise NoUsableAnswer(Reason.REQUEST_REFUSED, str(error), self.costs) from error
-        usage = Usage(
-            requests=1,
-            prompt_tokens=reply.prompt_tokens,
-            cached_tokens=reply.cached_tokens,
-            completion_tokens=reply.completion_tokens,
-            cost=self.model.cost(reply),
-        )
-        self.costs.book(Costs(usage, (reply.raw,)))
-        self.said = reply.text.strip()
-        if reply.finish_reason == "content_filter":
-            detail = "The endpoint's content filter took the answer away; no other try would help."
-            raise NoUsableAnswer(Reason.REQUEST_REFUSED, detail, self.costs)
-        if not self.said:
-            raise BadAnswer(Reason.UNUSABLE_RESPONSE, "the answer is empty")
-        value: Any = self.said
-        repair = ""
-        if self.schema is not None:
-            value, repair = fitting(self.said, self.schema, reply.finish_reason, self.max_tokens)
-        read = self.read(value)
-        taken = await read if inspect.isawaitable(read) else read
-        self.costs.book(Costs(repairs=(repair,) if repair else ()))
-        return Answer(taken, self.costs)
+        raise NoUsableAnswer(Reason.ILLEGAL_SCHEMA, str(error), costs) from error
 
 
 def fitting(text: str, schema: JsonObject, finish_reason: str, max_tokens: int) -> tuple[Any, str]:
@@ -265,8 +250,7 @@ def fitting(text: str, schema: JsonObject, finish_reason: str, max_tokens: int) 
         first = first or problem
     if cut_off and first is None:
         first = f"it was cut off after {max_tokens} tokens (max_tokens): it must be shorter"
-    detail = first or f"it holds no JSON: {text[:200]!r}"
-    raise BadAnswer(Reason.UNUSABLE_RESPONSE, detail)
+    raise BadAnswer(Reason.UNUSABLE_RESPONSE, first or f"it holds no JSON: {text[:200]!r}")
 
 
 # --- names that say the same -----------------------------------------------------------------

@@ -20,7 +20,7 @@ from toolloom.agents.api import snake
 from toolloom.agents.ask import Answer, BadAnswer, Job, ask
 from toolloom.pipeline.checks.schema import as_dict
 from toolloom.pipeline.checks.world.grammar import near, said
-from toolloom.pipeline.checks.world.reading import MOST, read_world
+from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.checks.world.signatures import unlike
 from toolloom.pipeline.store.documents import Place, read_text
 from toolloom.prompts import Prompt, render
@@ -61,10 +61,6 @@ class Draft:
             "promises": {n: p for n, p in self.promises.items() if n in self.operations},
         }
 
-    def text(self) -> str:
-        """The file."""
-        return _dumped(self.raw())
-
     def without(self, name: str) -> None:
         """Drop an operation, and what names it."""
         self.operations.pop(name, None)
@@ -81,7 +77,8 @@ def _listed(value: Any, key: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _dumped(value: Any) -> str:
+def dumped(value: Any) -> str:
+    """A world or a part of it as the text of a file."""
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110)
 
 
@@ -98,7 +95,7 @@ def _prompt(part: str, domain: Domain, draft: Draft | None = None, **more: Any) 
         entities = draft.frame["entities"].items()
         shown = {name: {k: spec[k] for k in kept if k in spec} for name, spec in entities}
         told |= {"domain": draft.frame.get("about") or domain.name}
-        told |= {"entities": _dumped({"entities": shown}), "actor": draft.frame.get("actor", "")}
+        told |= {"entities": dumped({"entities": shown}), "actor": draft.frame.get("actor", "")}
         if api := draft.document.get(more.get("name", "")):
             schemas = {"parameters": api.parameters, "returns": api.returns}
             told["document"] = f"{api.description}\n{canonical(schemas)}"
@@ -361,7 +358,7 @@ async def mended(
     domain: Domain, draft: Draft, name: str, findings: Sequence[str], job: Job
 ) -> Answer[tuple[JsonObject, JsonObject]]:
     """An operation and its promise, after what random calls found. Raises NoUsableAnswer."""
-    piece = _dumped({"operation": draft.operations[name], "promise": draft.promises.get(name, {})})
+    piece = dumped({"operation": draft.operations[name], "promise": draft.promises.get(name, {})})
     return await ask(
         job.model,
         _prompt("mend", domain, draft, piece=piece, name=name, findings=list(findings)),
@@ -386,6 +383,3 @@ async def script(
     return await ask(
         job.model, prompt, lambda text: check(Reply(text)), seed=job.seed, max_tokens=2500
     )
-
-
-assert MOST["operations"] >= OPERATIONS

@@ -139,23 +139,6 @@ def read(text: str, need: Need) -> str:
 # --- all words of a dialogue in a world ------------------------------------------------------
 
 
-def world_question(need: Need, lines: Sequence[str]) -> Prompt:
-    """The prompt for the words of all turns; `lines`: calls, results, and what is to be said."""
-    assert need.setting
-    own = [api for api in need.pool if api.source.reference == need.setting.world]
-    return render(
-        "world_words",
-        {
-            "now": moment(need.now),
-            "rules": list(need.setting.told),
-            "tools": [(api.source.operation, api.description) for api in own],
-            "parts": list(lines),
-            "turns": len(need.setting.plan),
-            "language": need.language,
-        },
-    )
-
-
 def read_words(answer: Any, setting: Setting) -> tuple[Turn, ...]:
     """The words of all turns. Raises BadAnswer for a turn without words, and for a user who says a
     key, which only results show."""
@@ -178,15 +161,25 @@ def read_words(answer: Any, setting: Setting) -> tuple[Turn, ...]:
 
 
 async def word_all(need: Need, lines: Sequence[str], job: Job) -> Answer[tuple[Turn, ...]]:
-    """The words of a solved task, all turns at once. Raises NoUsableAnswer."""
+    """The words of a solved task, all turns at once; `lines`: calls, results, and what is to be
+    said. Raises NoUsableAnswer."""
     assert need.setting
     setting, count = need.setting, len(need.setting.plan)
+    own = [api for api in need.pool if api.source.reference == setting.world]
+    told = {
+        "now": moment(need.now),
+        "rules": list(setting.told),
+        "tools": [(api.source.operation, api.description) for api in own],
+        "parts": list(lines),
+        "turns": count,
+        "language": need.language,
+    }
     text: JsonObject = {"type": "string"}
     turn = shape({"user": text, "assistant": text})
     turns = {"type": "array", "items": turn, "minItems": count, "maxItems": count}
     return await ask(
         job.model,
-        world_question(need, lines),
+        render("world_words", told),
         lambda answer: read_words(answer, setting),
         schema=shape({"person": text, "turns": turns}),
         seed=job.seed,

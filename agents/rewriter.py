@@ -199,7 +199,7 @@ async def run(seed: Seed, job: Job, rater: Job | None, votes: int) -> Outcome:
             lost = own.reject(level, findings, made.costs)
             if rating:
                 raw, provenance = lost.raw + rating.raw, lost.provenance + rating.provenance
-                more = {"agent": rating.agent, "raw": raw, "provenance": provenance}
+                more = {"agent": "tester", "raw": raw, "provenance": provenance}
                 lost = lost.model_copy(update=more)
             rejected.append(lost)
             continue

@@ -177,6 +177,9 @@ async def played(
     """The dialogue that comes of it, or what there is of it with the reason why it goes no
     further; `costs`: of the players."""
     spent = costs or Costs()
+    # Without what was to be said, once it is.
+    setting = query.setting and query.setting.model_copy(update={"plan": (), "words": ()})
+    bare = query.model_copy(update={"setting": setting})
     try:
         await play(messages, players, environment)
     except (NoUsableAnswer, RequestRefused, Unplayable) as error:
@@ -185,17 +188,11 @@ async def played(
             why = NoUsableAnswer(Reason.REQUEST_REFUSED, str(why), Costs(raw=(why.raw,)))
         elif isinstance(why, Unplayable):
             why = NoUsableAnswer(why.reason, why.detail)
-        so_far = Dialogue(query=_bare(query), messages=tuple(messages))
+        so_far = Dialogue(query=bare, messages=tuple(messages))
         return Outcome(rejected=(job.reject(so_far, why, spent + why.costs),))
     provenance = job.provenance(spent, [query.id])
-    whole = Dialogue(query=_bare(query), messages=tuple(messages), provenance=provenance)
+    whole = Dialogue(query=bare, messages=tuple(messages), provenance=provenance)
     return Outcome(accepted=(whole,))
-
-
-def _bare(query: Query) -> Query:
-    """Without what was to be said, once it is."""
-    setting = query.setting and query.setting.model_copy(update={"plan": (), "words": ()})
-    return query.model_copy(update={"setting": setting})
 
 
 def system_turn(query: Query) -> Message:

@@ -158,7 +158,6 @@ RATING: JsonObject = shape(
 class Rated:
     """The votes on one text, and what they find."""
 
-    agent: str
     ratings: tuple[Rating, ...]
     findings: tuple[Finding, ...]
     raw: tuple[str, ...]
@@ -184,7 +183,6 @@ async def rate(text: str, job: Job, votes: int) -> Rated:
         if isinstance(c, NoUsableAnswer)
     ]
     return Rated(
-        agent=job.agent,
         ratings=ratings,
         findings=tuple(failed or poorly_rated(ratings)),
         raw=costs.raw,

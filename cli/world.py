@@ -104,8 +104,8 @@ def show(
     Example: `toolloom world show recipes/worlds/shop.yaml --seed 7 --task 3`
     """
     from toolloom.pipeline.worlds.library import described
+    from toolloom.pipeline.worlds.sampler import play_of
     from toolloom.pipeline.worlds.scripts import as_text
-    from toolloom.pipeline.worlds.solved import play_of
     from toolloom.pipeline.worlds.states import StartStates
     from toolloom.pipeline.worlds.tasks import tasks
 
@@ -205,9 +205,12 @@ def serve(file: WorldFile, seed: SeedOf = 0, state_file: StateOf = None) -> None
     """
     import asyncio
 
-    from toolloom.pipeline.worlds.serve import serve as answer
+    from toolloom.pipeline.environments import mcp
+    from toolloom.pipeline.worlds.library import briefing
 
-    asyncio.run(answer(*_drawn(file, seed, state_file)))
+    machine, state, now = _drawn(file, seed, state_file)
+    instructions = "\n".join([f"Now: {now}.", *briefing(machine, state)])
+    asyncio.run(mcp.serve(machine, state, now, instructions))
 
 
 @app.command()

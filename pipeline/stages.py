@@ -27,17 +27,16 @@ from toolloom.pipeline.sampling.draw import draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Stage, StageInput, job_of, late
 from toolloom.pipeline.worlds.authoring import write_world
-from toolloom.pipeline.worlds.library import (
-    apis_of,
-    check_worlds,
-    expect_rows,
-    named_worlds,
-    world_of,
-)
+from toolloom.pipeline.worlds.library import apis_of, named_worlds, world_of
 from toolloom.pipeline.worlds.library import names as worlds_named
-from toolloom.pipeline.worlds.sampler import draw_world_needs
+from toolloom.pipeline.worlds.sampler import (
+    as_lines,
+    check_worlds,
+    draw_world_needs,
+    expect_rows,
+    replayed_need,
+)
 from toolloom.pipeline.worlds.scripts import moves
-from toolloom.pipeline.worlds.solved import as_lines, replayed_need
 from toolloom.schemas import (
     API_SEARCH,
     Api,

@@ -73,9 +73,6 @@ def render(name: str, variables: Mapping[str, Any], folder: Path = FOLDER) -> Pr
         # An expression in the template went wrong.
         kind = type(error).__name__
         raise TemplateError(f"prompts/{name}.j2 cannot be rendered: {kind}: {error}") from error
-    messages = tuple(
-        {"role": block.rpartition("_")[2], "content": texts[block]}
-        for block in texts
-        if texts[block]
-    )
+    said = ((block, text) for block, text in texts.items() if text)
+    messages = tuple({"role": block.rpartition("_")[2], "content": text} for block, text in said)
     return Prompt(source_hash(name, folder), messages)

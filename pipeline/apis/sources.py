@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from toolloom.pipeline.apis.pool import PoolFolder, find_pool, holds_pool
-from toolloom.pipeline.environments.executed import ExecutionSource, function_files
+from toolloom.pipeline.environments.commands import ExecutionSource, function_files
 from toolloom.pipeline.formats import api_bank, chat, openapi, toolbench
 from toolloom.pipeline.formats.import_log import ImportLog, reference
 from toolloom.pipeline.formats.rows import LARGEST, UNREAD, in_lines, load, rows

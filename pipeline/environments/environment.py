@@ -155,13 +155,13 @@ class Environment:
     async def call(self, name: str, arguments: JsonObject) -> Executed:
         """What comes of a call. Raises what a search raises, and ToolloomError if what executes
         an API cannot be used at all."""
+        by_name = {api.function: api for api in self.pool}
         if self.search and name == API_SEARCH.function:
             documents = await self.search(self.pool, str(arguments.get("keywords", "")))
-            by_name = {api.function: api for api in self.pool}
             names = [document["name"] for document in documents]
             self.found |= {name: by_name[name] for name in names if name in by_name}
             return Executed(Observation(response=documents), Execution(kind="search"))
-        api = next((api for api in self.pool if api.function == name), None)
+        api = by_name.get(name)
         executor = next((one for one in self.executors if api and one.runs(api)), None)
         if api is None or executor is None:
             return Executed(
@@ -232,14 +232,6 @@ def calling(messages: Sequence[Message], calls: Iterable[FunctionCall]) -> Messa
 
 
 @dataclass(frozen=True)
-class Words:
-    """What is said next."""
-
-    role: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Calls:
     """What is called next, side by side."""
 
@@ -256,7 +248,8 @@ class Searching:
     wanted: frozenset[str]
 
 
-Move: TypeAlias = Words | Calls | Searching
+Move: TypeAlias = Message | Calls | Searching
+"""What is said, called or searched for next."""
 Keywords: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
 
 
@@ -276,7 +269,7 @@ class Script:
 
     async def speak(self, messages: Sequence[Message]) -> str | None:
         move = self._moves.popleft() if self._moves else None
-        return move.text if isinstance(move, Words) else None
+        return move.content if isinstance(move, Message) else None
 
     async def act(self, messages: Sequence[Message], tools: Sequence[Api]) -> Message:
         """The next words or calls. Raises Unplayable where no search finds what is called next."""
@@ -294,9 +287,7 @@ class Script:
             self._moves.popleft()
             del self._tried[()]  # what is asked for the next search is counted anew
         self._moves.popleft()
-        if isinstance(move, Calls):
-            return calling(messages, move.calls)
-        return Message(role="assistant", content=move.text)
+        return calling(messages, move.calls) if isinstance(move, Calls) else move
 
 
 # --- long observations -----------------------------------------------------------------------

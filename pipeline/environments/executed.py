@@ -1,41 +1,28 @@
-"""Real execution for a run: what a recipe names to be run, and for each sample a session, with
-fresh servers and processes.
+"""Real execution for a run: for each sample a session, with fresh servers and processes.
 
-Nothing runs that the recipe does not name. Servers, commands and Python files start in a fresh
-folder and see only the variables that are named; that is no sandbox: they may do what their user
-may do. An observation is in the response cache before anyone sees it, under a key of everything
-that decides it, the sample's earlier calls included. A session answers from the cache as long as it
-can and starts nothing; at the first call that is not there it runs the earlier ones again, so that
-the state is right. Hence a run that was killed ends with the same bytes as one that was not.
+Nothing runs that the recipe does not name. An observation is in the response cache before anyone
+sees it, under a key of everything that decides it, the sample's earlier calls included. A session
+answers from the cache as long as it can and starts nothing; at the first call that is not there it
+runs the earlier ones again, so that the state is right. Hence a run that was killed ends with the
+same bytes as one that was not.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
-import importlib.util
 import json
-import os
 import re
-import shlex
-import shutil
-import signal
-import sys
-import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
-from importlib.machinery import PathFinder
 from itertools import takewhile
-from pathlib import Path, PurePath
-from typing import IO, TYPE_CHECKING
-from urllib.parse import urlsplit
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.messages import WORK
+from toolloom.pipeline.environments.commands import ExecutionSource, function_files
 from toolloom.pipeline.environments.environment import (
     Environment,
     Executed,
@@ -44,8 +31,7 @@ from toolloom.pipeline.environments.environment import (
     failed,
     play,
 )
-from toolloom.pipeline.formats.import_log import legal, reference
-from toolloom.pipeline.store.secrets import secrets_of
+from toolloom.pipeline.formats.import_log import legal
 from toolloom.schemas import (
     Api,
     ApiSource,
@@ -53,7 +39,6 @@ from toolloom.schemas import (
     Execution,
     Failure,
     Finding,
-    ImportFailed,
     JsonObject,
     Message,
     Observation,
@@ -66,234 +51,6 @@ from toolloom.schemas import (
 
 if TYPE_CHECKING:
     from toolloom.pipeline.environments.mcp import McpSession
-
-DATA = (".json", ".jsonl", ".yaml", ".yml", ".py", ".txt", ".md")  # no names of modules
-WORDS = 500  # characters of a program's standard error that an error message shows
-
-
-def is_address(command: str) -> bool:
-    return command.startswith(("http://", "https://"))
-
-
-def arguments(command: str, name: str) -> list[str]:
-    """A command as a list, found and without a shell. Raises ToolloomError.
-
-    It will run in another folder: a program or a file that is named by its place relative to the
-    current folder is named by its whole path from here on; a folder's name means one in there.
-    """
-    first, *rest = _split(command, name)
-    beside = str(Path(sys.executable).parent)
-    found = shutil.which(first) or shutil.which(first, path=beside)
-    if found is None:
-        raise ToolloomError(
-            f"{name}: there is no program `{first}` on the PATH or in {beside}. "
-            "Install it, or give its whole path."
-        )
-    return [os.path.abspath(found), *(os.path.abspath(r) if os.path.isfile(r) else r for r in rest)]
-
-
-def fingerprints(command: str, name: str) -> list[tuple[str, str]]:
-    """The files a command names, with the SHA-256 of each: what is executed depends on them."""
-    files = filter(os.path.isfile, _split(command, name))
-    return [(file, file_digest(Path(file))) for file in files]
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file. Raises ToolloomError."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ToolloomError(
-            f"{path}: cannot be read ({error.strerror or error}), and what is executed depends "
-            "on it. Give it back, or take it out of the recipe."
-        ) from error
-
-
-def handed_on(names: Sequence[str], name: str) -> dict[str, str]:
-    """The variables a source names. Raises ToolloomError for one that is not set."""
-    unset = [n for n in names if n not in os.environ]
-    if unset:
-        raise ToolloomError(
-            f"{name}: `environment` names {', '.join(unset)}, which is not set. "
-            "Set it, or take it out of the recipe."
-        )
-    return {n: os.environ[n] for n in names}
-
-
-def _split(command: str, name: str) -> list[str]:
-    try:
-        parts = shlex.split(command)
-    except ValueError as error:
-        raise ToolloomError(f"{name}: its command cannot be read ({error}).") from error
-    if not parts:
-        raise ToolloomError(f"{name}: its command is empty. Give a program.")
-    return parts
-
-
-@dataclass(frozen=True)
-class FunctionFile:
-    """A Python file whose functions a recipe names. Nothing here imports it."""
-
-    path: Path
-    named: str  # what its functions are named after, such as `tools.weather`
-    module: str = ""  # its dotted name, if that was given in place of a file
-
-    @property
-    def reference(self) -> str:
-        """What records call it."""
-        return self.module or reference(self.path)
-
-
-@dataclass(frozen=True)
-class ExecutionSource:
-    """A source, or one Python file of it, where calls are executed."""
-
-    source: ApiSource
-    functions: FunctionFile | None = None
-
-    @property
-    def name(self) -> str:
-        """What messages call it: a server by the name it was given, its host's or its program's."""
-        command, given = self.source.mcp, self.source.name
-        if self.functions or given:
-            return self.functions.reference if self.functions else given
-        if is_address(command):
-            return urlsplit(command).hostname or "mcp"
-        try:
-            return PurePath(shlex.split(command)[0]).name
-        except (ValueError, IndexError):
-            return "mcp"
-
-    @property
-    def reference(self) -> str:
-        """What records call it: of an address what cannot be secret in it, else the name."""
-        if self.functions or not is_address(self.source.mcp):
-            return self.name
-        parts = urlsplit(self.source.mcp)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-    @property
-    def by(self) -> str:
-        """What an execution is said to be by."""
-        return f"{'python' if self.functions else 'mcp'}:{self.name}"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of all of it that decides what a call returns. Values of variables are not."""
-        source, files = self.source, []
-        if self.functions:
-            files.append((self.functions.reference, file_digest(self.functions.path)))
-        elif not is_address(source.mcp):
-            files += fingerprints(source.mcp, self.by)
-        if source.prepare:
-            files += fingerprints(source.prepare, self.by)
-        settings: JsonObject = {
-            "at": source.mcp or (self.functions and self.functions.reference),
-            "environment": sorted(source.environment),
-            "prepare": source.prepare,
-            "time_limit": source.time_limit,
-            "files": files,
-        }
-        return digest(settings, 64)
-
-
-def function_files(source: ApiSource) -> list[FunctionFile]:
-    """The Python files that a source is; none if it is something else. Raises ImportFailed.
-
-    A folder is one only where its format says so, as describing a file runs it.
-    """
-    path, python = Path(source.path), source.format == "python"
-    if source.mcp or not (python or source.format == "auto"):
-        return []
-    if path.is_dir():
-        files = sorted(path.rglob("*.py")) if python else []
-        inside = [f.relative_to(path).with_suffix("") for f in files]
-        names = [".".join(p for p in i.parts if p != "__init__") or path.name for i in inside]
-        hidden = [any(part.startswith(".") for part in i.parts) for i in inside]
-        found = zip(files, names, hidden, strict=True)
-        return [FunctionFile(f, name) for f, name, unseen in found if not unseen]
-    if path.is_file():
-        return [FunctionFile(path, path.stem)] if python or path.suffix == ".py" else []
-    if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", source.path) and path.suffix not in DATA:
-        return [FunctionFile(find_module(source.path), source.path, source.path)]
-    return []
-
-
-def find_module(dotted: str) -> Path:
-    """The file of a module, the working folder first. Imports nothing. Raises ImportFailed."""
-    top, *inner = dotted.split(".")
-    spec = PathFinder.find_spec(top, [os.getcwd(), *sys.path]) or importlib.util.find_spec(top)
-    for part in inner:
-        folders = list(spec.submodule_search_locations or ()) if spec else []
-        spec = PathFinder.find_spec(part, folders)
-    if spec is None or not spec.origin or not os.path.isfile(spec.origin):
-        raise ImportFailed(
-            f"There is no {dotted}, neither a file or folder in {os.getcwd()} nor a Python module. "
-            "Name one that exists."
-        )
-    return Path(spec.origin)
-
-
-@contextlib.contextmanager
-def working_folder() -> Iterator[Path]:
-    """A fresh folder, removed afterwards with all that was put into it, what is read-only too."""
-    with tempfile.TemporaryDirectory(prefix="toolloom-", ignore_cleanup_errors=True) as made:
-        yield Path(made).resolve()
-
-
-async def prepare(
-    command: str, environment: Mapping[str, str], folder: Path, *, name: str, seconds: float
-) -> None:
-    """Run a source's `prepare` in a fresh folder. Raises ToolloomError if it fails."""
-    argv = arguments(command, name)
-    program = f"`{Path(argv[0]).name}`"  # its arguments may hold secrets
-    with tempfile.TemporaryFile() as errors:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=errors,
-                env=dict(environment),
-                cwd=folder,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ToolloomError(
-                f"{name}: {program} cannot be started ({error.strerror or error}). "
-                "Check that it is a program for this machine."
-            ) from error
-        try:
-            async with asyncio.timeout(seconds):
-                status = await process.wait()
-        except TimeoutError as error:
-            raise ToolloomError(
-                f"{name}: its `prepare` ({program}) took longer than {seconds:g} seconds. "
-                "Make it shorter, or raise `time_limit`."
-            ) from error
-        finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-        if status:
-            words = last_words(errors, environment) or "it says nothing"
-            raise ToolloomError(
-                f"{name}: its `prepare` ({program}) failed with status {status}: {words}. "
-                "It runs in a fresh folder and sees only the variables named in `environment`."
-            )
-
-
-def last_words(errors: IO[bytes], environment: Mapping[str, str]) -> str:
-    """The end of what a program wrote to its standard error, without secrets it was handed on."""
-    errors.seek(max(0, errors.seek(0, os.SEEK_END) - 4 * WORDS))
-    words = errors.read().decode("utf-8", "replace").strip()
-    for secret, shown in secrets_of(environment).items():
-        words = words.replace(secret, shown)
-    return words[-WORDS:]
-
-
-# --- which APIs they are ----------------------------------------------------------------------
 
 
 def operation(api: Api) -> str:
@@ -376,12 +133,8 @@ class Executions:
         self._places: dict[tuple[Source, str, str], ExecutionSource | None] = {}
         self._slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
-    def executes(self, api: Api) -> bool:
-        """Whether the recipe names it for execution. Raises ToolloomError if it cannot run."""
-        return self.place(api) is not None
-
     def place(self, api: Api) -> ExecutionSource | None:
-        """Where an API is executed."""
+        """Where an API is executed, if it is. Raises ToolloomError if it cannot run."""
         known = (api.source, api.name, api.function)
         if known not in self._places:
             self._places[known] = find_place(api, self.sources)
@@ -421,7 +174,7 @@ class Session(Executor):
                 await self._close(name)
 
     def runs(self, api: Api) -> bool:
-        return self.executions.executes(api)
+        return self.executions.place(api) is not None
 
     async def run(self, api: Api, arguments: JsonObject) -> Executed:
         """The observation of a call. Raises ToolloomError if its source cannot be used at all."""
@@ -451,9 +204,8 @@ class Session(Executor):
                 execution = Execution(
                     kind="executed", by=place.by, failure=result.failure, digest=digest(seen, 64)
                 )
-                body = canonical(
-                    {"observation": seen, "execution": execution.model_dump(mode="json")}
-                )
+                how = execution.model_dump(mode="json")
+                body = canonical({"observation": seen, "execution": how})
                 if cache:  # it cost no request
                     work = {name: getattr(WORK.get(), name) for name in ("run", "stage", "agent")}
                     body = await cache.write(Entry(key, body, "execution", **work, requests=0))

@@ -26,8 +26,8 @@ import signal
 import sys
 import typing
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -49,57 +49,44 @@ class Refused(Exception):
     """The call does not fit the function: it was not begun."""
 
 
-class FunctionServer:
-    """The functions of a module. `settings`: where it is, what may be called, for how long."""
+def reply(module: ModuleType, settings: Json, method: str, params: Json) -> Json:
+    """The `result` or the `error` of a JSON-RPC answer."""
+    match method:
+        case "initialize":
+            offers = {"capabilities": {"tools": {}}, "serverInfo": {"name": "", "version": ""}}
+            return {"result": {"protocolVersion": params["protocolVersion"], **offers}}
+        case "tools/list":
+            return {"result": described(module)}
+        case "tools/call" if params["name"] in settings["allowed"]:
+            with bound_time(settings["seconds"]):
+                return call(module, params["name"], params.get("arguments") or {})
+        case "tools/call":
+            words = f"The function {params['name']} may not be called."
+            return {"error": {"code": BAD_ARGUMENTS, "message": words}}
+        case _:
+            return {"error": {"code": NO_METHOD, "message": f"There is no method {method}."}}
 
-    def __init__(self, settings: Json) -> None:
-        # A module is found where it was found when it was named; a file's neighbours come last.
-        sys.path[:] = [*settings["first"], *sys.path, *settings["last"]]
-        self.seconds = settings["seconds"]
-        self.allowed = frozenset(settings["allowed"])
-        bound_time(settings["start"])
-        self.module = _module(settings)
-        _unbound_time()
 
-    def reply(self, method: str, params: Json) -> Json:
-        """The `result` or the `error` of a JSON-RPC answer."""
-        match method:
-            case "initialize":
-                offers = {"capabilities": {"tools": {}}, "serverInfo": {"name": "", "version": ""}}
-                return {"result": {"protocolVersion": params["protocolVersion"], **offers}}
-            case "tools/list":
-                return {"result": described(self.module)}
-            case "tools/call" if params["name"] in self.allowed:
-                return self.call(params["name"], params.get("arguments") or {})
-            case "tools/call":
-                words = f"The function {params['name']} may not be called."
-                return {"error": {"code": BAD_ARGUMENTS, "message": words}}
-            case _:
-                return {"error": {"code": NO_METHOD, "message": f"There is no method {method}."}}
-
-    def call(self, name: str, arguments: Json) -> Json:
-        function: Any = self.module
-        for part in name.split("."):
-            function = getattr(function, part, None)
-        bound_time(self.seconds)
-        try:
-            if not callable(function):
-                raise Refused(f"There is no function {name}.")
-            text = written(_run(function, arguments))
-            if len(text) > ANSWER:
-                return _raised(f"the result is longer than {ANSWER} bytes")
-            content = {"result": json.loads(text)}
-            return {"result": {"content": [], "structuredContent": content}}
-        except Refused as error:
-            return {"error": {"code": BAD_ARGUMENTS, "message": str(error)}}
-        except Exception as error:  # noqa: BLE001 - whatever a function raises is a result
-            return _raised(_words(error))
-        finally:
-            _unbound_time()
+def call(module: ModuleType, name: str, arguments: Json) -> Json:
+    function: Any = module
+    for part in name.split("."):
+        function = getattr(function, part, None)
+    try:
+        if not callable(function):
+            raise Refused(f"There is no function {name}.")
+        text = written(_run(function, arguments))
+        if len(text) > ANSWER:
+            return _raised(f"the result is longer than {ANSWER} bytes")
+        return {"result": {"content": [], "structuredContent": {"result": json.loads(text)}}}
+    except Refused as error:
+        return {"error": {"code": BAD_ARGUMENTS, "message": str(error)}}
+    except Exception as error:  # noqa: BLE001 - whatever a function raises is a result
+        return _raised(_words(error))
 
 
 def serve(settings: Json) -> None:
-    """Answer a line of JSON with a line of JSON until the input ends."""
+    """Answer a line of JSON with a line of JSON until the input ends. `settings`: where the module
+    is, what of it may be called, for how long."""
     lines = os.fdopen(os.dup(0), "r", encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -109,8 +96,11 @@ def serve(settings: Json) -> None:
     for name, most in (("RLIMIT_AS", MEMORY), ("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", FILE)):
         with suppress(AttributeError, ValueError, OSError):
             resource.setrlimit(getattr(resource, name), (most, most))
+    # A module is found where it was found when it was named; a file's neighbours come last.
+    sys.path[:] = [*settings["first"], *sys.path, *settings["last"]]
     try:
-        server = FunctionServer(settings)
+        with bound_time(settings["start"]):
+            module = _module(settings)
     except BaseException as error:  # noqa: BLE001 - whatever loading it raises is told
         sys.exit(_words(error))
     ours = os.getpid()
@@ -118,15 +108,16 @@ def serve(settings: Json) -> None:
         message = json.loads(line)
         if "id" not in message:  # a notification
             continue
-        answer = server.reply(message["method"], message.get("params") or {})
+        answer = reply(module, settings, message["method"], message.get("params") or {})
         if os.getpid() != ours:  # a function forked, and its child came back as well
             os._exit(0)
         answers.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}) + "\n")
         answers.flush()
 
 
-def bound_time(seconds: float) -> None:
-    """Bound the processor time of what follows, and its time should nobody wait for it any more."""
+@contextmanager
+def bound_time(seconds: float) -> Iterator[None]:
+    """Bound the processor time of what is done, and its time should nobody wait for it any more."""
     with suppress(AttributeError, ValueError):
         signal.alarm(math.ceil(seconds) + SLACK)
     with suppress(AttributeError, ValueError, OSError):
@@ -134,11 +125,11 @@ def bound_time(seconds: float) -> None:
         most = math.ceil(used.ru_utime + used.ru_stime + seconds) + SLACK
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
-
-
-def _unbound_time() -> None:
-    with suppress(AttributeError):
-        signal.alarm(0)
+    try:
+        yield
+    finally:
+        with suppress(AttributeError):
+            signal.alarm(0)
 
 
 def _module(settings: Json) -> ModuleType:

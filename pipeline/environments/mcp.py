@@ -1,5 +1,6 @@
 """The one door to what executes calls: MCP servers, as programs that talk over pipes or at an
-address. Functions of a Python file stand behind a server of our own, `function_server.py`.
+address. Functions of a Python file stand behind a server of our own, `function_server.py`. The
+other side of the door is `serve`: a world as a server, so that any agent can be tried on it.
 
 Three failures of a call look different, and stay different: the tool says that it failed
 (`isError`), the server refuses the request (a JSON-RPC error), or a result that claims success
@@ -28,9 +29,11 @@ from mcp.client import stdio
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
-from toolloom.pipeline.environments import executed, function_server
+from toolloom.pipeline.checks.world.interpreter import Machine, State
+from toolloom.pipeline.checks.world.signatures import parameters
+from toolloom.pipeline.environments import commands, function_server
+from toolloom.pipeline.environments.commands import ExecutionSource, is_address
 from toolloom.pipeline.environments.environment import CUT, Result, failed
-from toolloom.pipeline.environments.executed import ExecutionSource, is_address
 from toolloom.pipeline.formats.import_log import ImportLog, line, words
 from toolloom.pipeline.formats.json_schema import to_api
 from toolloom.pipeline.store.secrets import secrets_of
@@ -63,7 +66,7 @@ stdio.DEFAULT_INHERITED_ENV_VARS.clear()  # a server sees the variables a recipe
 def _command(place: ExecutionSource, allowed: frozenset[str]) -> list[str]:
     """How its program is started. Raises ToolloomError."""
     if place.functions is None:
-        return executed.arguments(place.source.mcp, place.name)
+        return commands.arguments(place.source.mcp, place.name)
     path, module = place.functions.path.absolute(), place.functions.module
     if module:
         up = module.count(".") + (path.name == "__init__.py")
@@ -96,11 +99,11 @@ async def connect(
             transport: Any = streamable_http_client(source.mcp)
         else:
             program, *rest = _command(place, allowed)
-            environment = executed.handed_on(source.environment, place.name)
-            folder = stack.enter_context(executed.working_folder())
+            environment = commands.handed_on(source.environment, place.name)
+            folder = stack.enter_context(commands.working_folder())
             if source.prepare:
                 limit = 3 * source.time_limit
-                await executed.prepare(
+                await commands.prepare(
                     source.prepare, environment, folder, name=place.name, seconds=limit
                 )
             session.errors, session.environment = tempfile.TemporaryFile(), environment  # noqa: SIM115 - it is closed by the stack
@@ -224,8 +227,7 @@ class McpSession:
 
     def _read(self, found: wire.CallToolResult) -> Result:
         if len(found.model_dump_json()) > LARGEST:
-            words = f"The answer is longer than {LARGEST} bytes."
-            return failed(Failure.PROTOCOL_ERROR, words)
+            return failed(Failure.PROTOCOL_ERROR, f"The answer is longer than {LARGEST} bytes.")
         if self.place.functions and isinstance(value := found.structured_content, dict):
             return Result(Observation(response=value.get("result")))
         dumped = found.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -233,7 +235,7 @@ class McpSession:
 
     def trouble(self, what: str) -> ToolloomError:
         """An error of the server as such, with the end of what it wrote to its standard error."""
-        words = executed.last_words(self.errors, self.environment) if self.errors else ""
+        words = commands.last_words(self.errors, self.environment) if self.errors else ""
         said = f" It says: {words.rstrip('.')}." if words else ""
         name = self.place.name
         if self.place.functions:
@@ -242,7 +244,7 @@ class McpSession:
                 f"{what.rstrip('.')}.{said} It is apart, and sees only the variables named in "
                 "`environment`."
             )
-        what = what.replace(self.place.source.mcp, self.place.reference)[: 2 * executed.WORDS]
+        what = what.replace(self.place.source.mcp, self.place.reference)[: 2 * commands.WORDS]
         check = "Check its address."
         if self.errors:
             check = "Check its command; it sees only the variables named in `environment`."
@@ -306,6 +308,41 @@ async def read_tools(place: ExecutionSource, ledger: ImportLog, *, category: str
     if module and not apis:
         ledger.note(f"{named}: no functions are defined in it.")
     return apis
+
+
+# --- a world as a server -----------------------------------------------------------------------
+
+
+async def serve(machine: Machine, state: State, now: str, instructions: str) -> None:
+    """Answer over standard input and output until they are closed: one session, whose calls change
+    its state."""
+    from mcp.server.lowlevel import Server
+    from mcp.server.stdio import stdio_server
+
+    operations, states = machine.world["operations"].items(), [state]
+    tools = [
+        wire.Tool(name=name, description=spec["about"], input_schema=parameters(spec["args"]))
+        for name, spec in operations
+    ]
+
+    async def list_tools(_: Any, __: Any) -> wire.ListToolsResult:
+        return wire.ListToolsResult(tools=tools)
+
+    async def call_tool(_: Any, params: Any) -> wire.CallToolResult:
+        after, response, error = machine.apply(states[-1], params.name, params.arguments or {}, now)
+        states[:] = [after]
+        told = f"{error}: {response}" if error else json.dumps(response, ensure_ascii=False)
+        content: list[Any] = [wire.TextContent(type="text", text=told)]
+        return wire.CallToolResult(content=content, is_error=bool(error))
+
+    server: Server[Any] = Server(
+        f"toolloom-{machine.world['name']}",
+        instructions=instructions,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
 
 
 # --- results, read and made the same on every machine ----------------------------------------

@@ -381,7 +381,8 @@ def forecast_sections(forecast: Forecast) -> list[Section]:
 def recipe_sections(recipe: Recipe) -> list[Section]:
     """What a recipe amounts to. Raises RecipeError and WorldError."""
     from toolloom.pipeline.sampling.draw import counted as needs_of  # loads all checks, 2 s
-    from toolloom.pipeline.worlds.library import check_worlds, expect_rows, held, named_worlds
+    from toolloom.pipeline.worlds.library import held, named_worlds
+    from toolloom.pipeline.worlds.sampler import check_worlds, expect_rows
 
     apis = recipe.apis
     head = f"{recipe.name}, run {recipe.run_id}, seed {recipe.seed}, {', '.join(recipe.languages)}"

@@ -43,7 +43,7 @@ from toolloom.pipeline.checks.schema import (
     violations,
 )
 from toolloom.pipeline.checks.transcript import shown
-from toolloom.pipeline.sampling.groups import Group
+from toolloom.pipeline.sampling.draw import Group
 from toolloom.pipeline.sampling.values import NoValue, draw_value, faker_for, moment, rng_for
 from toolloom.pipeline.store.documents import Place, WrittenDocument, nearest, read
 from toolloom.pipeline.templates.filling import (

@@ -22,7 +22,7 @@ from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.library import Worlds, apis_of
-from toolloom.pipeline.worlds.sampler import Sampler
+from toolloom.pipeline.worlds.sampler import Sampler, play_of
 from toolloom.pipeline.worlds.scripts import (
     WorldScript,
     as_text,
@@ -31,7 +31,6 @@ from toolloom.pipeline.worlds.scripts import (
     scenario_of,
     script_name,
 )
-from toolloom.pipeline.worlds.solved import play_of
 from toolloom.pipeline.worlds.soundness import examine, ignored
 from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
 from toolloom.pipeline.worlds.tasks import Task
@@ -259,7 +258,7 @@ class _Authoring:
             self._give_up(max(reasons, key=reasons.count), detail)
         else:
             provenance = self.job.provenance(self.made.costs, [self.domain.id])
-            self.made.world = World.of(spec, text=draft.text(), provenance=provenance)
+            self.made.world = World.of(spec, text=author.dumped(draft.raw()), provenance=provenance)
 
     def _give_up(self, reason: Reason, detail: str) -> None:
         why = NoUsableAnswer(reason, detail, self.made.costs)

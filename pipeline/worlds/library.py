@@ -32,14 +32,12 @@ from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.store.files import replacing
 from toolloom.pipeline.worlds.operations import Lookups
 from toolloom.pipeline.worlds.scripts import Play, WorldScript, play_in, read_scripts, script_name
-from toolloom.pipeline.worlds.solved import given_tasks
 from toolloom.pipeline.worlds.soundness import Score, Soundness
 from toolloom.pipeline.worlds.tasks import tasks
 from toolloom.schemas import (
     Api,
     JsonObject,
     Need,
-    Recipe,
     RecipeError,
     Setting,
     Source,
@@ -47,9 +45,7 @@ from toolloom.schemas import (
     WorldError,
     WorldPlan,
 )
-from toolloom.schemas.splits import SEEN, zone
 
-ERROR_TEXT = "Fails with {}."
 ALL = "all"  # stands for each world that ships
 WIDEST = 60  # letters of a cell
 TASKS = 12  # drawn to see whether a world has any
@@ -185,8 +181,7 @@ def scripts_of(world: World, machine: Machine) -> list[WorldScript]:
 def apis_of(world: World) -> Iterator[Api]:
     """Its operations as APIs, with their errors in their description."""
     for name, spec in world.spec["operations"].items():
-        errors = ", ".join(spec["errors"])
-        told = f" {ERROR_TEXT.format(errors)}" if errors else ""
+        told = f" Fails with {', '.join(spec['errors'])}." if spec["errors"] else ""
         yield Api(
             category=world.category,
             tool=world.tool,
@@ -206,9 +201,8 @@ def briefing(machine: Machine, state: State) -> list[str]:
     policies; a sentence each."""
     lines = [machine.world["about"]]
     if machine.actor and state["me"]:
-        row = state["tables"][machine.actor][state["me"]]
         frame = machine.frame(state, {}, "2000-01-01T00:00")  # a name has no moment
-        frame.vars["this"] = row
+        frame.vars["this"] = state["tables"][machine.actor][state["me"]]
         called = as_term(machine.world["entities"][machine.actor]["called"])(frame)
         lines.append(f"You help {called}, who is signed in.")
     lines += [policy["says"] for policy in machine.world["policies"]]
@@ -263,70 +257,12 @@ class Worlds:
         start = state_of(given["tables"], given["me"], given["next"])
         rng = random.Random(setting.seed)
         row = play_in(found, machine, start, moment_of(need), rng) if found else None
-        if row is None or row.words[0][1] != need.text:
+        if row is None or row.words[0] != need.text:
             raise WorldError(
                 f"{setting.world}: the script {setting.script!r} is another since the run drew its "
                 "dialogues. Undo the change, or give the recipe another seed or name."
             )
         return row
-
-
-# --- what the stages do ----------------------------------------------------------------------
-
-
-def written_by_model(recipe: Recipe) -> bool:
-    """Whether the query agent words tasks, or scripts are played."""
-    endpoint = recipe.endpoint("query")
-    words = recipe.played.words if recipe.played else "scripts"
-    return words == "model" or (words == "auto" and not (endpoint.small or endpoint.absent))
-
-
-def check_worlds(recipe: Recipe) -> None:
-    """Raises RecipeError or WorldError for worlds that are not there or no worlds. A run that
-    begins with a version has that version's."""
-    given = recipe.regenerate or recipe.extend
-    if not recipe.worlds or not recipe.worlds.use or given:
-        return
-    modelled = written_by_model(recipe)
-    if recipe.worlds.solution == "played" and not modelled:
-        raise RecipeError(
-            "worlds.solution: `played` needs a capable model, which words tasks and plays them; "
-            "the rows of this recipe are those of scripts. Name a `model`, or leave it out."
-        )
-    if recipe.worlds.tasks and not modelled:
-        raise RecipeError("worlds.tasks: only a capable model can word tasks. Name a `model`.")
-    worlds = named_worlds(recipe.worlds, scripted=not modelled)
-    if unknown := recipe.worlds.states.keys() - {world.name for world in worlds}:
-        raise RecipeError(f"worlds.states: {min(unknown)} is none of the recipe's worlds.")
-    if recipe.worlds.tasks:
-        list(given_tasks(recipe.worlds, {world.name: Machine(world.spec) for world in worlds}))
-    beside = recipe.apis.domains or recipe.apis.sources
-    held_out = [zone(recipe.splits, world.category, world.tool) not in SEEN for world in worlds]
-    if all(held_out) and not beside:
-        raise RecipeError(
-            f"splits: {', '.join(world.name for world in worlds)} would be held out, and nothing "
-            "be left to train on. Name a category in `splits.seen`, or set the weights of "
-            "`test_tool` and `test_category` to 0."
-        )
-
-
-def expect_rows(recipe: Recipe) -> int:
-    """How many dialogues a recipe draws in worlds at most."""
-    plan, anew = recipe.played, recipe.regenerate
-    if plan is None:
-        return 0
-    if anew and plan.rows is not None:
-        return plan.rows  # the worlds are the version's, and the recipe's may be gone
-    if written_by_model(recipe):
-        return plan.rows or recipe.queries.count
-    try:
-        scripts = sum(len(world_of(name).scripts) for name in names(plan))
-    except (RecipeError, WorldError):
-        if not anew:
-            raise
-        return 0
-    most = scripts * plan.per_script
-    return most if plan.rows is None else min(most, plan.rows)
 
 
 # --- what is shown of a world ----------------------------------------------------------------

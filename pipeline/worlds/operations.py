@@ -17,6 +17,7 @@ import random
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 
 from toolloom.pipeline.checks.schema import texts_in
 from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree, keys_of
@@ -102,13 +103,8 @@ class Lookups:
             ]
             for name, policies in self.policies.items()
         }
-        # What has to be seen, as far as a read shows it, before a call, or before it is refused for
-        # what a policy says.
-        self.grounds = {
-            (name, says): self._grounds(name, says)
-            for name, policies in self.policies.items()
-            for says in ("", *(policy["says"] for policy in policies))
-        }
+
+        self.causes = cache(self._causes)  # asked for at each call that fails
 
     def kinds(self, name: str) -> dict[str, Kind]:
         return self.machine.operations[name].args
@@ -151,7 +147,7 @@ class Lookups:
         fields = {f for f in found if f[1] not in keys and f[0] not in searched}
         return fields | {(entity, "") for entity in searched}
 
-    def causes(self, name: str, code: str) -> set[FieldOf]:
+    def _causes(self, name: str, code: str) -> set[FieldOf]:
         """On what an error depends that no look at what is nobody's own shows; on nothing if it
         says that all is already as it is wanted."""
         steps = self.machine.world["operations"][name]["steps"]
@@ -166,9 +162,10 @@ class Lookups:
         public = {place for place in self.readable if place[0] not in self.own}
         return self.places(name, clauses) - public
 
-    def _grounds(self, name: str, says: str) -> frozenset[FieldOf]:
-        """The fields on which policies depend, or the one that says so, those of either side of an
-        `if` too; where a yes is wanted, also those of which the change makes its amounts."""
+    def grounds(self, name: str, says: str) -> frozenset[FieldOf]:
+        """What has to be seen, as far as a read shows it, before a call, or before it is refused
+        for what a policy says: the fields on which policies depend, or that one, those of either
+        side of an `if` too; where a yes is wanted, also those that make the change's amounts."""
         trees = [tree for said, tree in self.musts[name] if says in ("", said)]
         if not says and self.agrees(name):
             for node in nodes(self.machine.world["operations"][name]["steps"]):
@@ -417,6 +414,8 @@ class ArgumentDrawer:
     def _texts(self, name: str) -> Row:
         """Texts of a new row, from one of those that the world writes out and the state has not."""
         texts, kinds = Row(), self.machine.operations[name].args
+        if all(kind["type"] != "text" for kind in kinds.values()):
+            return texts
         steps = self.machine.world["operations"][name]["steps"]
         for _, entity, _, fields, _ in nodes_of(steps, "create", "update"):
             taken = {

@@ -45,7 +45,7 @@ from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
 from toolloom.pipeline.environments import environment
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.worlds.states import draw_now, draw_state
-from toolloom.schemas import FunctionCall, Query, Scenario, Told
+from toolloom.schemas import FunctionCall, Message, Query, Scenario, Told
 
 STATES = 800  # draws until a state meets a script's conditions
 Place: TypeAlias = tuple[str | int, ...]
@@ -80,9 +80,8 @@ class WorldScript:
     @property
     def searches(self) -> bool:
         """Whether it can be played with API Search: it is searched before anything is said."""
-        forms = [turn.form for turn in self.turns]
-        begins = next((form for form in forms if form in ("assistant", "call", "search")), "")
-        return begins == "search"
+        forms = (turn.form for turn in self.turns)
+        return next((f for f in forms if f in ("assistant", "call", "search")), "") == "search"
 
 
 @dataclass(frozen=True)
@@ -119,9 +118,9 @@ class Play:
         return [part for _, part in self.messages if isinstance(part, MadeCall)]
 
     @property
-    def words(self) -> list[tuple[str, str]]:
-        """Who says what."""
-        return [(role, part) for role, part in self.messages if isinstance(part, str)]
+    def words(self) -> list[str]:
+        """What is said."""
+        return [part for _, part in self.messages if isinstance(part, str)]
 
 
 # --- reading ---------------------------------------------------------------------------------
@@ -432,7 +431,7 @@ def moves(row: Play, machine: Machine, query: Query) -> Iterator[environment.Mov
                 yield environment.Searching(keywords, frozenset(needed))
             begins = False
         if isinstance(first, str):
-            yield environment.Words(role, first)
+            yield Message(role="user" if role == "user" else "assistant", content=first)
         else:
             calls = [FunctionCall(name=functions[c.name], arguments=c.arguments) for _, c in parts]
             yield environment.Calls(tuple(calls))

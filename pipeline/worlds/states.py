@@ -370,7 +370,14 @@ def read_state(machine: Machine, path: Path) -> tuple[str, State]:
 
     Raises WorldError with all that does not fit the world's entities.
     """
-    raw = _json(path)
+    try:
+        raw = read_json(path.read_text("utf-8-sig"))
+    except OSError as error:
+        raise WorldError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (ValueError, RecursionError) as error:
+        raise WorldError(f"{path}: is not JSON ({error}).") from error
+    if not isinstance(raw, dict):
+        raise WorldError(f"{path}: a JSON object is needed, with `tables`.")
     faults: list[str] = []
     if unknown := raw.keys() - {"now", "me", "next", "tables"}:
         faults.append(f"`{min(unknown)}` is not known: `tables`, `now`, `me` and `next` are.")
@@ -487,18 +494,6 @@ def _fault(machine: Machine, state: State, name: str, row: Row, now: str) -> str
             return f"{field} is that of another row"
     broken = machine.broken(machine.frame(state, {}, now), name, row)
     return broken and f"breaks the rule {broken}"
-
-
-def _json(path: Path) -> JsonObject:
-    try:
-        raw = read_json(path.read_text("utf-8-sig"))
-    except OSError as error:
-        raise WorldError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (ValueError, RecursionError) as error:
-        raise WorldError(f"{path}: is not JSON ({error}).") from error
-    if not isinstance(raw, dict):
-        raise WorldError(f"{path}: a JSON object is needed, with `tables`.")
-    return raw
 
 
 def read_json(text: str) -> Any:

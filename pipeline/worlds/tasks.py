@@ -341,7 +341,7 @@ class Task:
             reads = self.shuffled(policy.get("first", ()))
             if reads and not any(self._reads(read, (name, args)) for read in reads):
                 raise NoTask
-        grounds = self.lookups.grounds[name, says]
+        grounds = self.lookups.grounds(name, says)
         for place in sorted(grounds):
             if place not in self.visible(self.calls):
                 showing = (read for read in self.lookups.reads if place in self.lookups.shown[read])

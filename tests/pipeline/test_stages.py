@@ -14,7 +14,7 @@ from support.toys import whole as recipe
 from toolloom.llm import FakeServer
 from toolloom.llm.scripted import improvise
 from toolloom.pipeline.run import run
-from toolloom.pipeline.sampling.groups import Group, distinct
+from toolloom.pipeline.sampling.draw import Group, distinct
 from toolloom.pipeline.stages import (
     feed_domains,
     feed_queries,

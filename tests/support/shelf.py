@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.environments.executed import ExecutionSource
+from toolloom.pipeline.environments.commands import ExecutionSource
 from toolloom.schemas import Api, ApiSource, Source
 
 SERVER = Path(__file__).with_name("shelf_server.py")

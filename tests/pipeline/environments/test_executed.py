@@ -130,10 +130,9 @@ async def test_only_what_the_recipe_names_is_executed(
 ) -> None:
     """Opt-in by source and by name: an operation's own, as it is, legal, unique or of its module."""
     executions, api = Executions([shelf.source(execute=execute)], None, 0), tool(name, **changes)
-    assert executions.executes(api) is runs
-    assert executions.executes(tool("add")) is ("add" in execute)  # whatever was asked before
     async with executions.session("s1") as session:
         assert session.runs(api) is runs
+        assert session.runs(tool("add")) is ("add" in execute)  # whatever was asked before
         if not runs:
             with pytest.raises(ToolloomError, match="may not be executed"):
                 await session.run(api, {})
@@ -149,7 +148,7 @@ async def test_a_source_that_cannot_be_used_is_no_observation(
         with pytest.raises(ToolloomError, match="no-such-program"):
             await run(Executions([broken], cache, 0), (tool("add"), {"a": 1, "b": 1}))
     executions = Executions([sums()], None, 0)
-    assert executions.executes(put(1)[0])
+    assert executions.place(put(1)[0])
     (tmp_path / "sums.py").unlink()
     with pytest.raises(ToolloomError, match=r"sums\.py: cannot be read"):
         await run(executions, put(1))
@@ -274,13 +273,13 @@ def test_a_folder_executes_each_of_its_files(
     where = executions("tools").place(api)
     assert where and where.functions and where.functions.path == Path("tools/two/sums.py")
     outside = tool("put", reference="tools/one/../../sums.py")
-    assert not executions("tools").executes(outside)
-    assert executions(str(tmp_path / "tools")).executes(api)
+    assert not executions("tools").place(outside)
+    assert executions(str(tmp_path / "tools")).place(api)
     monkeypatch.chdir(tmp_path / "tools" / "one")  # from here the files have no path but a name
     with pytest.raises(ToolloomError, match="2 files sums.py"):
-        executions(str(tmp_path / "tools")).executes(tool("put", reference="sums.py"))
+        executions(str(tmp_path / "tools")).place(tool("put", reference="sums.py"))
     pool = Executions([ApiSource(path="shop", execute=("put",))], None, 0)
-    assert not pool.executes(tool("put", reference="sums.py"))  # by a name, of no module
+    assert not pool.place(tool("put", reference="sums.py"))  # by a name, of no module
 
 
 async def played(executions: Executions, *calls: Call) -> Dialogue:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from toolloom.pipeline.environments import executed, function_server
+from toolloom.pipeline.environments import commands, function_server
+from toolloom.pipeline.environments.commands import ExecutionSource, FunctionFile, function_files
 from toolloom.pipeline.environments.environment import Result
-from toolloom.pipeline.environments.executed import ExecutionSource, FunctionFile, function_files
 from toolloom.pipeline.environments.mcp import connect, read_tools
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.store.secrets import secrets_of
@@ -25,19 +25,19 @@ async def test_what_fails_to_prepare_says_why() -> None:
     """`prepare` has a time limit; an error message shows the end of what a program said, without
     what it was handed on."""
     says = "import os, sys; sys.exit(1000 * chr(98) + os.environ[chr(75) + chr(69) + chr(89)])"
-    with executed.working_folder() as folder:
+    with commands.working_folder() as folder:
         command = f"{sys.executable} -c 'import time; time.sleep(60)'"
         with pytest.raises(ToolloomError, match="0.3 seconds"):
-            await executed.prepare(command, {}, folder, name="shelf", seconds=0.3)
+            await commands.prepare(command, {}, folder, name="shelf", seconds=0.3)
         command = f"{sys.executable} -c '{says}'"
         with pytest.raises(ToolloomError) as error:
-            await executed.prepare(command, {"KEY": "hush-4711"}, folder, name="x", seconds=60)
-    assert "bbb$KEY" in str(error.value) and len(str(error.value)) < 2 * executed.WORDS
+            await commands.prepare(command, {"KEY": "hush-4711"}, folder, name="x", seconds=60)
+    assert "bbb$KEY" in str(error.value) and len(str(error.value)) < 2 * commands.WORDS
 
 
 def test_a_folder_goes_with_what_was_locked_in_it() -> None:
     """Read-only files and folders do not keep the working folder."""
-    with executed.working_folder() as folder:
+    with commands.working_folder() as folder:
         (folder / "inner").mkdir()
         (folder / "inner" / "file").touch()
         os.chmod(folder / "inner", 0o500)
@@ -51,11 +51,11 @@ def test_files_of_a_command_are_named_by_their_whole_path(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shelf.py").touch()
     (tmp_path / "books").mkdir()
-    arguments = executed.arguments(f"{sys.executable} shelf.py books --verbose", "shelf")
+    arguments = commands.arguments(f"{sys.executable} shelf.py books --verbose", "shelf")
     assert arguments == [sys.executable, str(tmp_path / "shelf.py"), "books", "--verbose"]
-    ((named, before),) = executed.fingerprints("python shelf.py books", "shelf")
+    ((named, before),) = commands.fingerprints("python shelf.py books", "shelf")
     (tmp_path / "shelf.py").write_text("changed")
-    assert (named, before) != executed.fingerprints("python shelf.py books", "shelf")[0]
+    assert (named, before) != commands.fingerprints("python shelf.py books", "shelf")[0]
 
 
 def test_secrets_are_told_by_the_names_of_variables() -> None:

@@ -13,8 +13,8 @@ from mcp_types import CallToolResult, TextContent
 from support import shelf
 
 from toolloom.pipeline.environments import mcp
+from toolloom.pipeline.environments.commands import ExecutionSource
 from toolloom.pipeline.environments.environment import Result
-from toolloom.pipeline.environments.executed import ExecutionSource
 from toolloom.pipeline.environments.mcp import LARGEST, McpSession, connect, read_tools
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.schemas import ApiSource, Failure, Observation, ToolloomError

@@ -21,7 +21,6 @@ from toolloom.pipeline.environments.environment import (
     Search,
     Searching,
     Unplayable,
-    Words,
     play,
 )
 from toolloom.schemas import (
@@ -148,7 +147,8 @@ async def test_keywords_that_are_asked_for_follow_what_was_found(
     wanted = frozenset({"renew"})
     for gives, count in (({"renew"}, 2), ({"fly"}, ASKED)):
         asked.clear()
-        moves = [Words("user", "Hi"), Searching((), frozenset(gives)), Words("assistant", "Bye")]
+        hi, bye = (Message(role=r, content=t) for r, t in (("user", "Hi"), ("assistant", "Bye")))
+        moves = [hi, Searching((), frozenset(gives)), bye]
         script, messages = Script(moves, keywords), list[Message]()
         environment = Environment(tool, [], Finder(SearchPlan(found=1)).search)
         if gives == wanted:

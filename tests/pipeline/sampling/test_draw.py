@@ -9,8 +9,7 @@ import pytest
 from support import toys
 
 from toolloom.pipeline.environments.executed import check_executed, find_place
-from toolloom.pipeline.sampling.draw import FITS, draw_needs
-from toolloom.pipeline.sampling.groups import Group
+from toolloom.pipeline.sampling.draw import FITS, Group, draw_needs
 from toolloom.schemas import (
     Ability,
     Api,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support import toys
 
-from toolloom.pipeline.sampling.groups import MOST, Link, find_links, levels_of
+from toolloom.pipeline.sampling.draw import MOST, Link, find_links, levels_of
 from toolloom.schemas import Api, JsonObject, Level, Source
 
 TEXT: JsonObject = {"type": "string"}

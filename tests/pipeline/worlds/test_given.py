@@ -15,7 +15,8 @@ from toolloom.llm import FakeServer
 from toolloom.llm.scripted import improvise
 from toolloom.pipeline.checks.world.interpreter import Machine, State
 from toolloom.pipeline.run import run_recipe
-from toolloom.pipeline.worlds.library import check_worlds, load_world
+from toolloom.pipeline.worlds.library import load_world
+from toolloom.pipeline.worlds.sampler import check_worlds
 from toolloom.pipeline.worlds.states import StartStates
 from toolloom.schemas import Recipe, RecipeError, WorldError, parse_recipe
 

@@ -17,7 +17,7 @@ from toolloom.llm import FakeServer
 from toolloom.llm.scripted import improvise
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.run import Made, run_recipe
-from toolloom.pipeline.worlds.library import check_worlds
+from toolloom.pipeline.worlds.sampler import check_worlds
 from toolloom.schemas import Reason, RecipeError, parse_recipe
 
 

@@ -39,7 +39,7 @@ def scripts(needs: Sequence[Need]) -> Counter[str]:
     return Counter(need.setting.script for need in needs if need.setting)
 
 
-def said(need: Need, world: World) -> tuple[tuple[str, str], ...]:
+def said(need: Need, world: World) -> tuple[str, ...]:
     worlds = Worlds()
     worlds.add(world)
     return tuple(worlds.play(need).words)

@@ -16,8 +16,8 @@ from toolloom.pipeline.checks.world.outcome import Acted, broken_policies
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.worlds.library import load_world
 from toolloom.pipeline.worlds.operations import Lookups, leaves
+from toolloom.pipeline.worlds.sampler import play_of
 from toolloom.pipeline.worlds.scripts import as_text
-from toolloom.pipeline.worlds.solved import play_of
 from toolloom.pipeline.worlds.tasks import (
     MOST_CALLS,
     MOST_TURNS,
@@ -120,7 +120,7 @@ def test_what_decides_is_seen_first(world: str) -> None:
         avoided = task.avoided
         if avoided and avoided.why not in ("missing", "declined"):
             shown = {field for call in task.calls for field in lookups.shown[call.name]}
-            for place in lookups.grounds[avoided.name, avoided.why] - shown:
+            for place in lookups.grounds(avoided.name, avoided.why) - shown:
                 for name in lookups.reads:  # one that wants nothing could have been asked
                     kinds = lookups.kinds(name).values()
                     free = all(kind.get("optional") for kind in kinds)
