@@ -63,7 +63,8 @@ class WrittenDocument:
 
     def mistakes(self) -> list[str]:
         """Lines that tell the first mistakes in the order of the file; none if there is none."""
-        return listed(self.path, sorted(self.faults, key=lambda fault: fault.line))
+        faults = sorted(self.faults, key=lambda fault: fault.line)
+        return listed(self.path, faults)
 
     def refuse(self) -> None:
         """Raise the document's error with all its mistakes, if it has any."""
