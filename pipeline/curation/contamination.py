@@ -428,8 +428,8 @@ def contamination_of(row: JsonObject, index: BenchmarkIndex) -> list[Finding]:
 
 
 def finding(match: Match) -> Finding:
-    """A match in a sentence. Texts are in it as JSON, so that
-    `dataset.run_report.overlap` finds them again."""
+    """A match in a sentence. Texts are in it as JSON, so that `dataset.figures.overlap` finds them
+    again."""
     check, *texts = astuple(match)
     benchmark, place, words, row, theirs = (json.dumps(t, ensure_ascii=False) for t in texts)
     detail = (

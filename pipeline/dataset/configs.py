@@ -434,7 +434,8 @@ def _names(names: Iterable[str]) -> str:
     return text
 
 
-# Seeds: what the rewriter begins with
+# Seeds: what the rewriter begins with, a request with the calls that served it. They are made of a
+# sample, or of the rows of an instruction, whose level `hybrid` is the request in full.
 
 
 def seed_of(sample: JsonObject, split: Split) -> Seed | None:
