@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from toolloom.llm.messages import note
+from toolloom.pipeline.checks.schema import as_dict
 from toolloom.pipeline.checks.text.call_text import CallTextError, parse
 from toolloom.pipeline.checks.text.words import STOP
 from toolloom.pipeline.curation.duplicates import calls, folded, hashed, reject, turns
@@ -112,7 +113,7 @@ def benchmark_rows(named: str, ledger: ImportLog) -> Iterator[BenchmarkRow]:
 
 def benchmark_row(row: Any, place: str = "") -> BenchmarkRow:
     """What one row says, whatever its form."""
-    fields = row if isinstance(row, dict) else {}
+    fields = as_dict(row)
     named = fields.get("id", fields.get("query_id", ""))
     item = BenchmarkRow(f"{place} {named}".strip() if isinstance(named, str | int) else place)
     truth, answer = fields.get("ground_truth"), fields.get("answer_generation")
@@ -165,8 +166,7 @@ def _walk(value: Any, item: BenchmarkRow) -> None:
                 if child.get("node_type") == "Action Input":
                     item.add(inner.get("description"), _inside(str(child.get("description", ""))))
         elif isinstance(inner, dict) and inner.get("role") == "API" and "api_name" in inner:
-            given = inner.get("param_dict")
-            item.add(inner["api_name"], given if isinstance(given, dict) else {})
+            item.add(inner["api_name"], as_dict(inner.get("param_dict")))
         elif isinstance(inner, dict):
             given = inner.get("arguments")
             item.add(inner.get("name"), _inside(given) if isinstance(given, str) else given)
@@ -428,8 +428,8 @@ def contamination_of(row: JsonObject, index: BenchmarkIndex) -> list[Finding]:
 
 
 def finding(match: Match) -> Finding:
-    """A match in a sentence. Texts are in it as JSON, so that
-    `dataset.run_report.overlap` finds them again."""
+    """A match in a sentence. Texts are in it as JSON, so that `dataset.figures.overlap` finds them
+    again."""
     check, *texts = astuple(match)
     benchmark, place, words, row, theirs = (json.dumps(t, ensure_ascii=False) for t in texts)
     detail = (

@@ -21,6 +21,7 @@ from pydantic import Field, JsonValue
 from pydantic_core import from_json
 
 from toolloom.pipeline.checks.instructions import values_of
+from toolloom.pipeline.checks.schema import as_dict
 from toolloom.pipeline.formats.conversation import json_of
 from toolloom.pipeline.store.version import PARTS, Config, TableRow
 from toolloom.schemas import (
@@ -269,8 +270,7 @@ class PlanningRow(TableRow):
     @classmethod
     def wanted(cls, record: JsonObject, recipe: JsonObject) -> bool | None:
         """Of coarse levels only a share is trained on, which the recipe tells."""
-        plan = recipe.get("rewrite")
-        share = plan.get("coarse") if isinstance(plan, dict) else None
+        share = as_dict(recipe.get("rewrite")).get("coarse")
         return is_trained(record, share) if isinstance(share, int | float) else None
 
 
@@ -434,7 +434,8 @@ def _names(names: Iterable[str]) -> str:
     return text
 
 
-# Seeds: what the rewriter begins with
+# Seeds: what the rewriter begins with, a request with the calls that served it. They are made of a
+# sample, or of the rows of an instruction, whose level `hybrid` is the request in full.
 
 
 def seed_of(sample: JsonObject, split: Split) -> Seed | None:

@@ -155,11 +155,6 @@ class Keep:
             return cls(_parent(extended, outputs))
         return cls()
 
-    def plan(self, run: RunFolder) -> SplitPlan:
-        """Of the splits: the parent's, as its rows stay where they are."""
-        parent = self.parent
-        return SplitPlan.model_validate(parent.manifest["plan"]) if parent else run.recipe.splits
-
     def pairs(self) -> Iterator[JsonObject]:
         """The parent's pairs of rows and benchmarks, but for those of rows that go."""
         if self.parent and self.parent.manifest.get("contamination"):
@@ -309,7 +304,9 @@ class _Tables:
 def _write(run: RunFolder, keep: Keep, tables: _Tables) -> set[Maker]:
     """Write the tables of a version, and the pairs of rows and benchmarks; who made the rows.
     Raises PublishError for a sample that shows an API that its split must not."""
-    plan, recipe = keep.plan(run), public_recipe(run.recipe)
+    plan, recipe = run.recipe.splits, public_recipe(run.recipe)
+    if keep.parent:  # whose rows stay where they are
+        plan = SplitPlan.model_validate(keep.parent.manifest["plan"])
     makers: set[Maker] = set()
     for sample in run.rows():
         makers |= makers_of(sample)

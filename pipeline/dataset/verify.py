@@ -41,6 +41,7 @@ from toolloom.pipeline.checks.instructions import (
     sentences,
     spoken_tags,
 )
+from toolloom.pipeline.checks.schema import as_dict
 from toolloom.pipeline.checks.transcript import MOST, Findings
 from toolloom.pipeline.checks.transcript import shown as as_told
 from toolloom.pipeline.checks.world.interpreter import Machine
@@ -397,11 +398,11 @@ class Known:
         listed = (run.get("agents") for run in told.runs.values())
         agents = chain.from_iterable(each for each in listed if isinstance(each, list))
         names = ("stage", "agent", "model", "prompts")
-        self.makers = {canonical([_inside(agent, name) for name in names]) for agent in agents}
+        self.makers = {canonical([*map(as_dict(agent).get, names)]) for agent in agents}
         # The numbers of votes that the runs asked for on an instruction.
         plans = [recipe for recipe in self.recipes if isinstance(recipe.get("rewrite"), dict)]
-        own = [_inside(recipe, "rewrite", "votes") for recipe in plans]
-        usual = [_inside(recipe, "tester", "votes") for recipe in plans]
+        own = [recipe["rewrite"].get("votes") for recipe in plans]
+        usual = [as_dict(recipe.get("tester")).get("votes") for recipe in plans]
         asked = [a if a is not None else b for a, b in zip(own, usual, strict=True)]
         self.votes = {votes for votes in asked if isinstance(votes, int)} or {0}
         self.apis: dict[str, set[str]] = {}  # hashes of what each is, by id
@@ -424,13 +425,6 @@ class Known:
             world = World.model_validate(record)
             self.machines[world.hash] = None
             self.machines[world.hash] = Machine(world.spec)
-
-
-def _inside(value: Any, *names: str) -> Any:
-    """What stands in foreign JSON under names, one in the other; None if it does not."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
 
 
 def _shown(api: JsonObject) -> str:

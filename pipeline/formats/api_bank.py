@@ -156,7 +156,7 @@ def _parameters(described: Described, calls: list[BankCall]) -> JsonObject:
         schema = typed(said) if said else schema_of(values)
         fitting = [v for v in values if schema_of([v]).get("type") == schema.get("type")]
         properties[name] = {**schema, **({"examples": fitting} if fitting else {})}
-        about = text(said.get("description")) if isinstance(said, dict) else ""
+        about = text(as_dict(said).get("description"))
         if len(given.get(name, ())) == len(calls) and "optional" not in about.lower():
             required.append(name)
     return {"type": "object", "properties": properties, "required": required}
@@ -352,7 +352,7 @@ def dialogues(path: Path) -> Iterator[Reading]:
     for file in found:
         turns, faulty = list[JsonObject](), None
         for row in foreign_rows(file):
-            value = row.value if isinstance(row.value, dict) else {}
+            value = as_dict(row.value)
             if why := excess(value):
                 row, value = ForeignRow(row.place, fault=why), {}
             if "role" in value and len(turns) < _MOST_TURNS:
@@ -508,8 +508,7 @@ class _BankDialogue(Conversation):
             return given
         typed_values = dict(given)
         for key, value in given.items():
-            schema = api.properties.get(key)
-            kind = schema.get("type") if isinstance(schema, dict) else None
+            kind = as_dict(api.properties.get(key)).get("type")
             if isinstance(value, str) and isinstance(kind, str) and kind in _KINDS:
                 read = json_of(value.lower() if kind == "boolean" else value)
                 typed_values[key] = read if isinstance(read, _KINDS[kind]) else value
@@ -573,7 +572,7 @@ def _fields(properties: dict[str, JsonObject], optional: Collection[str] = ()) -
     """API-Bank has no list of what is required; what may be left out says so in its words."""
     fields = {}
     for name, found in properties.items():
-        schema = found if isinstance(found, dict) else {}
+        schema = as_dict(found)
         told, kinds = schema.get("description", ""), schema.get("type")
         told = told if isinstance(told, str) else to_text(told)
         if isinstance(kinds, list):

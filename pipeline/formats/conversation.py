@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from toolloom.llm.messages import readings as repaired
 from toolloom.pipeline.checks.contradictions import NO_DATE
-from toolloom.pipeline.checks.schema import UncheckableSchema, oddity, violations
+from toolloom.pipeline.checks.schema import UncheckableSchema, as_dict, oddity, violations
 from toolloom.pipeline.checks.text.call_text import literal
 from toolloom.pipeline.formats.import_log import ImportLog, line, text
 from toolloom.pipeline.formats.json_schema import SCHEMAS, SchemaBudget, arguments, first, plain
@@ -199,13 +199,11 @@ class Conversation:
             self.fault(Reason.ILLEGAL_SCHEMA, "a tool that is not an object")
             return
         parameters, _ = opened(first(inner, *SCHEMAS))
-        properties = parameters.get("properties") if isinstance(parameters, dict) else None
-        searched = isinstance(properties, dict) and [*properties] == ["keywords"]
-        if searched and inner.get("name") == API_SEARCH.function:
+        taken = [*as_dict(as_dict(parameters).get("properties"))]
+        if taken == ["keywords"] and inner.get("name") == API_SEARCH.function:
             self.searches = True
             return
-        returns = inner.get("returns", inner.get("output_schema"))
-        returns = returns if isinstance(returns, dict) else None
+        returns = as_dict(inner.get("returns", inner.get("output_schema")))
         self.tool(inner.get("name"), inner.get("description"), parameters, returns)
 
     def tool(self, name: Any, description: Any, parameters: Any, returns: Any = None) -> None:
@@ -402,11 +400,10 @@ def _with_defaults(schema: JsonObject, given: Any) -> JsonObject:
 
     `N/A` for a unit of seconds or milliseconds is no fault of the call that leaves it so.
     """
-    named = given.get("properties") if isinstance(given, dict) else None
+    named = as_dict(as_dict(given).get("properties"))
     properties = dict(schema.get("properties", {}))
     for name, inner in properties.items():
-        told = named.get(name) if isinstance(named, dict) else None
-        default = told.get("default") if isinstance(told, dict) else None
+        default = as_dict(named.get(name)).get("default")
         if default is None or oddity(default) or not isinstance(inner, dict):
             continue
         with suppress(UncheckableSchema):

@@ -371,10 +371,9 @@ class _Reader:
             found["enum"] = choices
         given = dict(own)
         for strict, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-            if isinstance(given.get(strict), bool):  # until draft 4 it says how the bound is meant
-                meant = given.pop(strict)
-                if meant and bound in given:
-                    given[strict] = given.pop(bound)
+            # Until draft 4 it says how the bound is meant.
+            if isinstance(given.get(strict), bool) and given.pop(strict) and bound in given:
+                given[strict] = given.pop(bound)
         for name, (kind, legal) in _LEGAL.items():
             value = given.get(name)
             if value is None or value is False or (kind and types and kind not in types):

@@ -21,12 +21,14 @@ from typing import Any
 
 from toolloom.pipeline.checks.form import odd_request
 from toolloom.pipeline.checks.instructions import values_of
+from toolloom.pipeline.checks.schema import as_dict
 from toolloom.pipeline.formats import base
 from toolloom.pipeline.formats.conversation import excess, opened, turns_in
 from toolloom.pipeline.formats.import_log import LONGEST, ImportLog, line, reference, text
 from toolloom.pipeline.formats.json_schema import TYPES, first, schema_of, to_api
 from toolloom.pipeline.formats.rows import UNREAD, ForeignRow, files, foreign_rows, rows
 from toolloom.schemas import (
+    FINISH,
     Api,
     JsonObject,
     Message,
@@ -190,7 +192,6 @@ def renamed(name: str) -> str:
 # Seeds: solution trees, and the queries that tell where their APIs belong
 
 
-_FINISH = "Finish"
 _LABEL = "Message error..."  # of every response in which the word "error" stands anywhere
 _CUT = re.compile(
     r'\A\s*\{"error":\s*"(?P<error>(?:[^"\\]|\\.)*)",\s*"response":\s*"(?P<rest>.)', re.S
@@ -220,7 +221,7 @@ def solution(answer: JsonObject) -> list[tuple[str, JsonObject]]:
     listed = answer.get("train_messages")
     paths = [p for p in listed if isinstance(p, list)] if isinstance(listed, list) else []
     if isinstance(listed, list) and not any(paths):
-        raise NotASeed(Reason.UNHELPFUL_ANSWER, f"the search ended without {_FINISH}.")
+        raise NotASeed(Reason.UNHELPFUL_ANSWER, f"the search ended without {FINISH}.")
     path = turns_in(max(paths, key=len, default=None))
     if isinstance(path, str):
         raise NotASeed(Reason.NOT_IMPORTED, f"no solution tree that can be read: {path}.")
@@ -233,15 +234,15 @@ def solution(answer: JsonObject) -> list[tuple[str, JsonObject]]:
             failed.add(len(calls) - 1)
         elif turn.get("role") == "assistant" and isinstance(asked, dict):
             name, given = text(asked.get("name")), opened(asked.get("arguments"), mend=True)[0]
-            if name == _FINISH:
-                ending = given if isinstance(given, dict) else {}
+            if name == FINISH:
+                ending = as_dict(given)
             else:
                 calls.append((name, {} if given in (None, "") else given))
     answered = ending is not None and text(ending.get("final_answer")).strip()
     if ending is not None and not answered:
         if ending.get("return_type") == "give_up_and_restart":
             raise NotASeed(Reason.UNHELPFUL_ANSWER, "the assistant gives up without an answer.")
-        raise NotASeed(Reason.FALSE_API_CALL_FORMAT, f"{_FINISH} without a `final_answer`.")
+        raise NotASeed(Reason.FALSE_API_CALL_FORMAT, f"{FINISH} without a `final_answer`.")
     if not calls:
         raise NotASeed(Reason.NO_API_CALL, "its path calls no API.")
     if not answered or answer.get("valid_data") is False:
@@ -452,7 +453,7 @@ def _seed(row: ForeignRow, query: str, known: Documents, plan: SplitPlan) -> See
 
 
 _FINISH_FUNCTION: JsonObject = {
-    "name": _FINISH,
+    "name": FINISH,
     "description": "End the task: give the final answer, or give up and start again.",
     "parameters": {
         "type": "object",
@@ -515,7 +516,7 @@ def _steps(messages: list[Message]) -> Iterator[JsonObject]:
             yield {"from": "function", "value": value}
         if message.role == "assistant" and not message.tool_calls:
             ending = {"return_type": "give_answer", "final_answer": message.content or ""}
-            yield _act(_FINISH, ending)
+            yield _act(FINISH, ending)
 
 
 def _act(name: str, values: JsonObject) -> JsonObject:

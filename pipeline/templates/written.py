@@ -697,7 +697,7 @@ def _why(schema: Any, value: Any) -> str:
 
 def _names_of(slot: str, raw: Any) -> tuple[str, ...]:
     """The variables that a pool fills."""
-    table = raw.get("table") if isinstance(raw, dict) else None
+    table = as_dict(raw).get("table")
     return tuple(map(str, table)) if isinstance(table, list) and table else (slot,)
 
 
