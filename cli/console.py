@@ -19,7 +19,6 @@ import typer
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
     from rich.console import Console, RenderableType
 
     from toolloom.pipeline.render.section import Section
@@ -79,11 +78,11 @@ def console_on(file: Any) -> Console:
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def say(*things: RenderableType | list[Section], file: Any = None) -> None:
-    """Print results, on standard output unless told otherwise."""
+def say(*things: RenderableType | list[Section]) -> None:
+    """Print results."""
     from toolloom.pipeline.render.terminal import text, view
 
-    console = console_on(file or sys.stdout)
+    console = console_on(sys.stdout)
     for thing in things:
         if isinstance(thing, list):
             console.print(view(thing))
@@ -119,17 +118,22 @@ def ticking() -> Iterator[Callable[[str], None]]:
         thread.join()
 
 
-def deliver(report: BaseModel, target: str | None, *things: RenderableType | list[Section]) -> None:
-    """Print a report, and write it where `--json` says; `-`: print it as JSON instead."""
+def deliver(report: str, target: str | None, *things: RenderableType | list[Section]) -> None:
+    """Print results, and write their report, JSON, where `--json` says; `-`: print it instead."""
     from toolloom.pipeline.store.files import write_lines
+    from toolloom.schemas import StoreError
 
-    dumped = report.model_dump_json(indent=2) + "\n"
     if target == "-":
-        sys.stdout.write(dumped)
+        print(report)
         return
     say(*things)
     if target:
-        write_lines(Path(target), [dumped.encode()])
+        path = Path(target).absolute()
+        if path.exists() and not path.is_file():  # a device must not be replaced
+            raise StoreError(
+                f"{path}: cannot be written, it is not a file. Name one, or - to print."
+            )
+        write_lines(path, [report.encode() + b"\n"])
 
 
 def complain(message: str, event: str = "error") -> None:

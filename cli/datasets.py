@@ -102,7 +102,8 @@ def diff(
     made = compare(
         *(find_version(outputs, v if "/" in v else f"{name}/{v}") for v in (before, after)), keep=n
     )
-    deliver(made, json_file, diff_sections(made), *examples_view(made.examples))
+    dumped = made.model_dump_json(indent=2)
+    deliver(dumped, json_file, diff_sections(made), *examples_view(made.examples))
 
 
 def verify(what: Dataset, json_file: JsonFile = None, outputs: Outputs = HERE) -> None:
@@ -124,7 +125,7 @@ def verify(what: Dataset, json_file: JsonFile = None, outputs: Outputs = HERE) -
             lambda done, of: tell(f"{done:,} of {of:,} rows verified"),
             cores if cores > 1 else 0,
         )
-    deliver(report, json_file, verify_sections(report))
+    deliver(report.model_dump_json(indent=2), json_file, verify_sections(report))
     if not report.good:
         raise typer.Exit(FOUND)
 
@@ -162,7 +163,7 @@ def complexity(
 
     version = find_version(outputs, name)
     report = measured(version, test, examples, demonstrations=demonstrations, keep=n)
-    deliver(report, json_file, complexity_sections(report))
+    deliver(report.model_dump_json(indent=2), json_file, complexity_sections(report))
 
 
 def export(

@@ -207,7 +207,7 @@ def estimate(
         made = signals.run(
             forecasts.estimate(chosen, n, outputs=outputs, cache=cache, progress=progress)
         )
-    deliver(made, json_file, forecast_sections(made))
+    deliver(made.model_dump_json(indent=2), json_file, forecast_sections(made))
 
 
 @with_run_options

@@ -419,12 +419,9 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
             for kind, number in kinds.items():
                 sums[kind[part]] += number
             sections.append(Section(head=(title, "queries"), rows=list(sums.items())))
-    budget = recipe.budget
-    limits = [
-        *([dollars(budget.max_cost)] if budget.max_cost is not None else []),
-        *([f"{budget.max_tokens:,} tokens"] if budget.max_tokens is not None else []),
-        *([f"{budget.max_requests:,} requests"] if budget.max_requests is not None else []),
-    ]
+    forms = {"max_tokens": "{:,} tokens".format, "max_requests": "{:,} requests".format}
+    budget = recipe.budget.model_dump(exclude_none=True)
+    limits = [forms.get(name, dollars)(limit) for name, limit in budget.items()]
     endpoints = [e for e in map(recipe.endpoint, asked) if not (e.local or e.absent)]
     lacking = sorted({e.key_env for e in endpoints} - os.environ.keys())
     notes = [
