@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import typer
 
-from toolloom.pipeline.store.secrets import SECRETS, keys_of
+from toolloom.pipeline.store.secrets import SECRETS
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from toolloom.pipeline.render.section import Section
-    from toolloom.schemas import Recipe
 
 LOG = logging.getLogger("toolloom")
 SECONDS_BETWEEN_LINES = 3.0  # of work that is no run
@@ -180,26 +179,17 @@ def _hidden(value: Any) -> Any:
     return SECRETS.hide(str(value))
 
 
-def start_log(console: Console, level: Level | None, *, json_lines: bool, recipe: Recipe) -> None:
-    """Send log records to standard error, until `close_log`.
-
-    Without a level people see warnings, and programs what the run does.
-    """
-    SECRETS.learn(keys_of(recipe))
-    chosen = level or ("info" if json_lines else "warning")
-    Outlet(console, chosen, json_lines).begin()
-
-
 class Outlet(logging.Handler):
-    """Takes all records of the process, while it is open, and writes a line for each."""
+    """Takes all records of the process, from `begin` to `close_log`, and writes a line for each to
+    standard error. Without a level people see warnings, and programs what the run does."""
 
     opened: ClassVar[Outlet | None] = None
 
-    def __init__(self, console: Console, chosen: Level, json_lines: bool) -> None:
+    def __init__(self, console: Console, level: Level | None, json_lines: bool) -> None:
         super().__init__()
         root = logging.getLogger()
-        self.json_lines = json_lines
-        self._console, self._chosen = console, chosen
+        self.json_lines, self._console = json_lines, console
+        self._chosen = level or ("info" if json_lines else "warning")
         self._before = (root.handlers[:], root.level, LOG.level)
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -246,14 +246,13 @@ def audit(
     from toolloom.pipeline.formats import audit as audits
     from toolloom.pipeline.formats.audit import flagged_rows, write_report
 
-    with ExitStack() as stack:
-        tell = stack.enter_context(ticking())
+    writing = flagged_rows(flagged, file) if flagged else nullcontext()
+    with ticking() as tell, writing as flag:
 
         def watch(report: AuditReport) -> None:
             if report.rows % 50 == 0:
                 tell(f"{report.rows:,} rows, {report.flagged:,} with findings")
 
-        flag = stack.enter_context(flagged_rows(flagged, file)) if flagged else None
         report = audits.audit(file, examples=n, flag=flag, tell=watch)
     if json_file and json_file != "-":
         write_report(Path(json_file), report, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import sys
@@ -202,8 +203,6 @@ def serve(file: WorldFile, seed: SeedOf = 0, state_file: StateOf = None) -> None
 
     Example: `toolloom world serve recipes/worlds/shop.yaml --seed 7`
     """
-    import asyncio
-
     from toolloom.pipeline.worlds.serve import serve as answer
 
     asyncio.run(answer(*_drawn(file, seed, state_file)))
@@ -336,8 +335,6 @@ def _asked(
     work: Callable[[Any], Coroutine[Any, Any, Any]],
 ) -> Any:
     """What comes of a job of a recipe's API agent. Raises RecipeError if that is no capable one."""
-    import asyncio
-
     from toolloom.agents.ask import Job
     from toolloom.llm import Gateway
     from toolloom.llm.cache import address

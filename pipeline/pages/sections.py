@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from toolloom.pipeline.dataset.figures import added, worlds_told
-from toolloom.pipeline.dataset.run_report import API_BANK
+from toolloom.pipeline.dataset.run_report import API_BANK, SHOWN, Counts, Summary, TemplateCoverage
 from toolloom.pipeline.render.section import (
     Cell,
     Section,
@@ -22,7 +22,7 @@ from toolloom.pipeline.render.section import (
     percent,
     short,
 )
-from toolloom.schemas import AgentName, Recipe, Split
+from toolloom.schemas import AgentName, Choice, JsonObject, Recipe, Rejected, Split, Template, Usage
 from toolloom.schemas.derived import CLOSE, OPEN, marker
 from toolloom.schemas.endpoint import public
 
@@ -30,12 +30,10 @@ if TYPE_CHECKING:
     from toolloom.pipeline.dataset.complexity import ComplexityReport
     from toolloom.pipeline.dataset.diff import Diff
     from toolloom.pipeline.dataset.exporting import ExportReport
-    from toolloom.pipeline.dataset.run_report import Counts, Summary, TemplateCoverage
     from toolloom.pipeline.dataset.verify import VerifyReport
     from toolloom.pipeline.estimate import Forecast
     from toolloom.pipeline.store.version import Version
     from toolloom.pipeline.templates.filling import TemplatePreview
-    from toolloom.schemas import Choice, JsonObject, Rejected, Template, Usage
 
 KINDS = ("before", "after", "same", "renamed", "changed", "removed", "added")  # of a diff's rows
 FIGURES = {
@@ -132,8 +130,6 @@ def lacking(counts: Counts) -> str:
 
 def coverage_sections(coverage: TemplateCoverage) -> list[Section]:
     """APIs and templates by kind, then what was refused."""
-    from toolloom.pipeline.dataset.run_report import SHOWN
-
     rows = [(sort, count, coverage.kinds[sort]) for sort, count in coverage.templates.items()]
     total = ("all", sum(coverage.templates.values()), coverage.covered)
     words = f"{counted(coverage.samples, 'sample')} read, {counted(coverage.rows, 'row')} made."
@@ -152,8 +148,6 @@ def coverage_sections(coverage: TemplateCoverage) -> list[Section]:
 
 def version_sections(version: Version) -> list[Section]:
     """The tables of a version: its splits, what is in them, what was rejected, what it took."""
-    from toolloom.pipeline.dataset.run_report import Counts
-
     manifest = version.manifest
     splits = {name: figures for name, figures in manifest["splits"].items() if figures["rows"]}
     rows = [
