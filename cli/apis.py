@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
@@ -264,11 +263,24 @@ def search(
 
     Example: `toolloom apis search shop "refund a payment" -n 3`
     """
+    from toolloom.llm import Gateway
+    from toolloom.llm.cache import address
     from toolloom.pipeline.apis.pool import find_pool, list_section
+    from toolloom.pipeline.apis.search import Finder
+    from toolloom.schemas import SearchPlan
 
     endpoint = _endpoint(embeddings, model, key_env)
     folder = find_pool(outputs, pool)
-    found = asyncio.run(_rank(list(folder.apis()), words, k, endpoint, outputs))
+
+    async def ranked() -> list[Api]:
+        """By BM25, or by meaning; vectors that were made before come from the cache."""
+        apis = list(folder.apis())
+        if endpoint is None:
+            return await Finder(SearchPlan()).rank(apis, words, k)
+        async with Gateway(address(outputs)) as gateway:
+            return await Finder(SearchPlan(), gateway.embedder(endpoint)).rank(apis, words, k)
+
+    found = asyncio.run(ranked())
     if not found:
         complain(f"No API of {folder.name} fits these words.")
         raise typer.Exit(NOTHING_ACCEPTED)
@@ -289,18 +301,3 @@ def _endpoint(url: str, model: str, key_env: str) -> Endpoint | None:
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise RecipeError(f"--embeddings {url}: {why}.") from error
-
-
-async def _rank(
-    apis: list[Api], words: str, k: int, endpoint: Endpoint | None, outputs: Path
-) -> list[Api]:
-    """By BM25, or by meaning; vectors that were made before come from the cache."""
-    from toolloom.llm import Gateway
-    from toolloom.llm.cache import address
-    from toolloom.pipeline.apis.search import Finder
-    from toolloom.schemas import SearchPlan
-
-    if endpoint is None:
-        return await Finder(SearchPlan()).rank(apis, words, k)
-    async with Gateway(address(outputs)) as gateway:
-        return await Finder(SearchPlan(), gateway.embedder(endpoint)).rank(apis, words, k)
