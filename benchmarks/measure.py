@@ -101,12 +101,10 @@ def show(title: str, rows: Iterable[Json], columns: dict[str, str]) -> None:
 
 
 def _written(value: Any) -> str:
-    if value is None:
-        return "–"
     if isinstance(value, bool):
         return "yes" if value else "NO"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
     if isinstance(value, int):
         return f"{value:,}"
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+    return "–" if value is None else str(value)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -16,6 +14,7 @@ from toolloom.cli.console import (
     NOTHING_ACCEPTED,
     Outputs,
     complain,
+    deliver,
     known,
     say,
     ticking,
@@ -95,9 +94,8 @@ def import_(
     """
     from toolloom.pipeline.apis.pool import open_pool
     from toolloom.pipeline.apis.sources import import_into, sections, server
-    from toolloom.pipeline.render.section import safe_json
-    from toolloom.pipeline.store.files import write_lines
-    from toolloom.schemas import ApiSource, Format, NothingFound, StoreError
+    from toolloom.pipeline.render.section import counted, safe_json
+    from toolloom.schemas import ApiSource, Format, NothingFound
 
     known("--format", form, [name for name in get_args(Format) if name != "mcp"])
     if "" in (sources or ()):
@@ -114,25 +112,13 @@ def import_(
         made, failed = import_into(
             pool, marked, outputs, lambda source, n: tell(f"{source}: {n:,} APIs so far")
         )
-    file = sys.stderr if report == "-" else sys.stdout
-    if made:
-        say(sections(made, str(pool.path / "imports.jsonl")), "", file=file)
-    apis = sum(one.imported for one in made)
-    say(f"{apis:,} API{'' if apis == 1 else 's'} imported into {pool.path}.", file=file)
-    if failed:
-        complain("\n".join(f"{each['source']}: not imported. {each['error']}" for each in failed))
     imports = [each.model_dump(mode="json") for each in made]
     whole = safe_json({"pool": pool.name, "imports": imports, "failed": failed})
-    if report == "-":
-        print(whole)
-    elif report:
-        path = Path(report).absolute()
-        if path.exists() and not path.is_file():  # a device must not be replaced
-            raise StoreError(
-                f"{path}: cannot be written, it is not a file. Name one, or - to print."
-            )
-        write_lines(path, [whole.encode() + b"\n"])
+    apis = sum(one.imported for one in made)
+    told: list[Any] = [sections(made, str(pool.path / "imports.jsonl")), ""] if made else []
+    deliver(whole, report, *told, f"{counted(apis, 'API')} imported into {pool.path}.")
     if failed:
+        complain("\n".join(f"{each['source']}: not imported. {each['error']}" for each in failed))
         raise typer.Exit(MISTAKE)
     if not apis:
         raise typer.Exit(NOTHING_ACCEPTED)
@@ -277,11 +263,24 @@ def search(
 
     Example: `toolloom apis search shop "refund a payment" -n 3`
     """
+    from toolloom.llm import Gateway
+    from toolloom.llm.cache import address
     from toolloom.pipeline.apis.pool import find_pool, list_section
+    from toolloom.pipeline.apis.search import Finder
+    from toolloom.schemas import SearchPlan
 
     endpoint = _endpoint(embeddings, model, key_env)
     folder = find_pool(outputs, pool)
-    found = asyncio.run(_rank(list(folder.apis()), words, k, endpoint, outputs))
+
+    async def ranked() -> list[Api]:
+        """By BM25, or by meaning; vectors that were made before come from the cache."""
+        apis = list(folder.apis())
+        if endpoint is None:
+            return await Finder(SearchPlan()).rank(apis, words, k)
+        async with Gateway(address(outputs)) as gateway:
+            return await Finder(SearchPlan(), gateway.embedder(endpoint)).rank(apis, words, k)
+
+    found = asyncio.run(ranked())
     if not found:
         complain(f"No API of {folder.name} fits these words.")
         raise typer.Exit(NOTHING_ACCEPTED)
@@ -302,18 +301,3 @@ def _endpoint(url: str, model: str, key_env: str) -> Endpoint | None:
     except ValidationError as error:
         why = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise RecipeError(f"--embeddings {url}: {why}.") from error
-
-
-async def _rank(
-    apis: list[Api], words: str, k: int, endpoint: Endpoint | None, outputs: Path
-) -> list[Api]:
-    """By BM25, or by meaning; vectors that were made before come from the cache."""
-    from toolloom.llm import Gateway
-    from toolloom.llm.cache import address
-    from toolloom.pipeline.apis.search import Finder
-    from toolloom.schemas import SearchPlan
-
-    if endpoint is None:
-        return await Finder(SearchPlan()).rank(apis, words, k)
-    async with Gateway(address(outputs)) as gateway:
-        return await Finder(SearchPlan(), gateway.embedder(endpoint)).rank(apis, words, k)

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import typer
 
-from toolloom.pipeline.store.secrets import SECRETS, keys_of
+from toolloom.pipeline.store.secrets import SECRETS
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
     from rich.console import Console, RenderableType
 
     from toolloom.pipeline.render.section import Section
-    from toolloom.schemas import Recipe
 
 LOG = logging.getLogger("toolloom")
 SECONDS_BETWEEN_LINES = 3.0  # of work that is no run
@@ -79,11 +77,11 @@ def console_on(file: Any) -> Console:
     return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
 
 
-def say(*things: RenderableType | list[Section], file: Any = None) -> None:
-    """Print results, on standard output unless told otherwise."""
+def say(*things: RenderableType | list[Section]) -> None:
+    """Print results."""
     from toolloom.pipeline.render.terminal import text, view
 
-    console = console_on(file or sys.stdout)
+    console = console_on(sys.stdout)
     for thing in things:
         if isinstance(thing, list):
             console.print(view(thing))
@@ -119,17 +117,22 @@ def ticking() -> Iterator[Callable[[str], None]]:
         thread.join()
 
 
-def deliver(report: BaseModel, target: str | None, *things: RenderableType | list[Section]) -> None:
-    """Print a report, and write it where `--json` says; `-`: print it as JSON instead."""
+def deliver(report: str, target: str | None, *things: RenderableType | list[Section]) -> None:
+    """Print results, and write their report, JSON, where `--json` says; `-`: print it instead."""
     from toolloom.pipeline.store.files import write_lines
+    from toolloom.schemas import StoreError
 
-    dumped = report.model_dump_json(indent=2) + "\n"
     if target == "-":
-        sys.stdout.write(dumped)
+        print(report)
         return
     say(*things)
     if target:
-        write_lines(Path(target), [dumped.encode()])
+        path = Path(target).absolute()
+        if path.exists() and not path.is_file():  # a device must not be replaced
+            raise StoreError(
+                f"{path}: cannot be written, it is not a file. Name one, or - to print."
+            )
+        write_lines(path, [report.encode() + b"\n"])
 
 
 def complain(message: str, event: str = "error") -> None:
@@ -176,26 +179,17 @@ def _hidden(value: Any) -> Any:
     return SECRETS.hide(str(value))
 
 
-def start_log(console: Console, level: Level | None, *, json_lines: bool, recipe: Recipe) -> None:
-    """Send log records to standard error, until `close_log`.
-
-    Without a level people see warnings, and programs what the run does.
-    """
-    SECRETS.learn(keys_of(recipe))
-    chosen = level or ("info" if json_lines else "warning")
-    Outlet(console, chosen, json_lines).begin()
-
-
 class Outlet(logging.Handler):
-    """Takes all records of the process, while it is open, and writes a line for each."""
+    """Takes all records of the process, from `begin` to `close_log`, and writes a line for each to
+    standard error. Without a level people see warnings, and programs what the run does."""
 
     opened: ClassVar[Outlet | None] = None
 
-    def __init__(self, console: Console, chosen: Level, json_lines: bool) -> None:
+    def __init__(self, console: Console, level: Level | None, json_lines: bool) -> None:
         super().__init__()
         root = logging.getLogger()
-        self.json_lines = json_lines
-        self._console, self._chosen = console, chosen
+        self.json_lines, self._console = json_lines, console
+        self._chosen = level or ("info" if json_lines else "warning")
         self._before = (root.handlers[:], root.level, LOG.level)
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -102,7 +102,8 @@ def diff(
     made = compare(
         *(find_version(outputs, v if "/" in v else f"{name}/{v}") for v in (before, after)), keep=n
     )
-    deliver(made, json_file, diff_sections(made), *examples_view(made.examples))
+    dumped = made.model_dump_json(indent=2)
+    deliver(dumped, json_file, diff_sections(made), *examples_view(made.examples))
 
 
 def verify(what: Dataset, json_file: JsonFile = None, outputs: Outputs = HERE) -> None:
@@ -124,7 +125,7 @@ def verify(what: Dataset, json_file: JsonFile = None, outputs: Outputs = HERE) -
             lambda done, of: tell(f"{done:,} of {of:,} rows verified"),
             cores if cores > 1 else 0,
         )
-    deliver(report, json_file, verify_sections(report))
+    deliver(report.model_dump_json(indent=2), json_file, verify_sections(report))
     if not report.good:
         raise typer.Exit(FOUND)
 
@@ -162,7 +163,7 @@ def complexity(
 
     version = find_version(outputs, name)
     report = measured(version, test, examples, demonstrations=demonstrations, keep=n)
-    deliver(report, json_file, complexity_sections(report))
+    deliver(report.model_dump_json(indent=2), json_file, complexity_sections(report))
 
 
 def export(
@@ -245,14 +246,13 @@ def audit(
     from toolloom.pipeline.formats import audit as audits
     from toolloom.pipeline.formats.audit import flagged_rows, write_report
 
-    with ExitStack() as stack:
-        tell = stack.enter_context(ticking())
+    writing = flagged_rows(flagged, file) if flagged else nullcontext()
+    with ticking() as tell, writing as flag:
 
         def watch(report: AuditReport) -> None:
             if report.rows % 50 == 0:
                 tell(f"{report.rows:,} rows, {report.flagged:,} with findings")
 
-        flag = stack.enter_context(flagged_rows(flagged, file)) if flagged else None
         report = audits.audit(file, examples=n, flag=flag, tell=watch)
     if json_file and json_file != "-":
         write_report(Path(json_file), report, file)

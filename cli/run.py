@@ -23,14 +23,15 @@ from toolloom.cli.console import (
     NOTHING_ACCEPTED,
     JsonFile,
     Level,
+    Outlet,
     Outputs,
     complain,
     console_on,
     deliver,
     reopen_log,
     say,
-    start_log,
 )
+from toolloom.pipeline.store.secrets import SECRETS, keys_of
 
 if TYPE_CHECKING:
     from toolloom.pipeline.run import Made, Progress
@@ -207,7 +208,7 @@ def estimate(
         made = signals.run(
             forecasts.estimate(chosen, n, outputs=outputs, cache=cache, progress=progress)
         )
-    deliver(made, json_file, forecast_sections(made))
+    deliver(made.model_dump_json(indent=2), json_file, forecast_sections(made))
 
 
 @with_run_options
@@ -232,7 +233,8 @@ def watched(recipe: Recipe, log_json: bool, log_level: Level | None) -> Progress
     from toolloom.pipeline.pages.screen import LogProgress, Screen
 
     console = console_on(sys.stderr)
-    start_log(console, log_level, json_lines=log_json, recipe=recipe)
+    SECRETS.learn(keys_of(recipe))
+    Outlet(console, log_level, log_json).begin()
     return LogProgress() if log_json else Screen(console)
 
 
@@ -379,7 +381,6 @@ def serve(
 
     Example: `toolloom serve recipes/quickstart.yaml --cron "0 2 * * *"`
     """
-    from toolloom.pipeline.store.secrets import SECRETS, keys_of
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe)

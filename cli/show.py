@@ -270,10 +270,7 @@ def remove(
     if run.path.is_symlink() or run.path.resolve().parent != folder.resolve():
         raise NothingFound(f"{run.path}: is not a run in {folder}; only such runs are removed.")
     with run.locked():  # raises StoreError where a process is at work on it
-        for each in sorted(run.path.iterdir(), key=lambda path: path.name != "plan.json"):
-            if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each)
-            elif each.name != ".lock":
-                each.unlink()
-    shutil.rmtree(run.path)
+        # First: what is left of a removal that is stopped is no run.
+        (run.path / "plan.json").unlink(missing_ok=True)
+        shutil.rmtree(run.path)
     say(f"Removed {run.path}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import sys
@@ -340,8 +341,6 @@ def _asked(
     work: Callable[[Any], Coroutine[Any, Any, Any]],
 ) -> Any:
     """What comes of a job of a recipe's API agent. Raises RecipeError if that is no capable one."""
-    import asyncio
-
     from toolloom.agents.ask import Job
     from toolloom.llm import Gateway
     from toolloom.llm.cache import address

@@ -15,11 +15,9 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from toolloom.pipeline.render.section import Section, dollars, size
 from toolloom.schemas import NothingFound, StoreError, Usage
@@ -75,8 +73,7 @@ CREATE INDEX IF NOT EXISTS batch_requests_by_batch ON batch_requests (batch);
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A response, and what it took to get it. `requests` counts tries; `cost` is US dollars."""
 
     key: str
@@ -94,10 +91,8 @@ class Entry:
     cost: float = 0.0
 
 
-FIELDS = tuple(Entry.__dataclass_fields__)
-VALUES = attrgetter(*FIELDS[2:])  # beside key and body
-COLUMNS = ", ".join(FIELDS)
-MARKS = ", ".join("?" * len(FIELDS))
+COLUMNS = ", ".join(Entry._fields)
+MARKS = ", ".join("?" * len(Entry._fields))
 WRITE = f"INSERT INTO responses ({COLUMNS}, at) VALUES ({MARKS}, ?) ON CONFLICT DO NOTHING"
 
 
@@ -199,16 +194,15 @@ class Cache:
 
     async def write_all(self, entries: Sequence[Entry]) -> list[str]:
         """Commit responses in one transaction; the bodies that stand."""
-        keys, bodies = [e.key for e in entries], [storable(e.body) for e in entries]
+        kept = [entry._replace(body=storable(entry.body)) for entry in entries]
 
         def write(connection: sqlite3.Connection) -> dict[str, str]:
             now = time.time()
-            rows = [(e.key, body, *VALUES(e), now) for e, body in zip(entries, bodies, strict=True)]
-            written = connection.executemany(WRITE, rows).rowcount
-            return {} if written == len(rows) else read(connection, keys)
+            written = connection.executemany(WRITE, [(*entry, now) for entry in kept]).rowcount
+            return {} if written == len(kept) else read(connection, [entry.key for entry in kept])
 
-        stands = await self.within(write) if entries else {}
-        return [stands.get(key, body) for key, body in zip(keys, bodies, strict=True)]
+        stands = await self.within(write) if kept else {}
+        return [stands.get(entry.key, entry.body) for entry in kept]
 
     async def entries(self, kind: str = "") -> list[Entry]:
         """All responses, or those of a kind, in order of arrival: what other machines are told."""

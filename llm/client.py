@@ -210,11 +210,6 @@ class ConcurrencyLimit:
         self.limit = max(self.limit, limit)
         self._width = float(self.limit)
 
-    @property
-    def closed(self) -> float:
-        """Seconds until anything may be sent."""
-        return max(0.0, self._opens - time.monotonic())
-
     def refused(self, sent: float, pause: float) -> None:
         """A request sent at `sent` (monotonic) was one too many, or not answered in time; who
         sent it waits `pause` seconds.
@@ -241,7 +236,7 @@ class ConcurrencyLimit:
     async def enter(self) -> None:
         async with self._gate:
             while True:
-                if closed := self.closed:
+                if (closed := self._opens - time.monotonic()) > 0:
                     await asyncio.sleep(closed)
                 elif self.busy >= int(self._width):
                     self._freed = asyncio.get_running_loop().create_future()

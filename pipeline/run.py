@@ -97,7 +97,7 @@ async def run(
     when an endpoint cannot serve the run: what is finished stays, and the same call goes on.
     A run that is finished opens no gateway. One that makes a split of a version anew begins with
     that version's APIs, and one that adds to it with its samples too. `cache`: the response
-    cache, if it is not that of `outputs`: a path or a SQLAlchemy URL. `engine`: opens the cluster
+    cache's path, if it is not that of `outputs`. `engine`: opens the cluster
     that works on shards of stages that ask; without one they are worked on here.
     """
     chosen = planned(STAGES if stages is None else stages, recipe)

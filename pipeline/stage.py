@@ -16,7 +16,7 @@ import tempfile
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from itertools import chain
@@ -410,7 +410,7 @@ async def run_shard(task: ShardTask) -> ShardResult:
             run=task.run,
         )
         async with gateway:
-            await gateway.cache.write_all([replace(each, run="") for each in task.known])
+            await gateway.cache.write_all([each._replace(run="") for each in task.known])
             try:
                 check([task.stage], task.recipe)
                 context = Context.of(task.recipe, gateway, lambda: task.worlds)

@@ -40,11 +40,7 @@ class PoolFolder:
     """The files of one pool. One process at a time writes; anybody may read."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+        self.path, self.name = path, path.name
 
     def apis(self) -> Iterator[Api]:
         """Raises StoreError with the line that holds no API."""
@@ -150,19 +146,14 @@ def _misshapen(api: Api) -> str:
     return ""
 
 
-def pools(outputs: Path) -> list[str]:
-    """Names of the pools below `outputs`."""
-    found = (outputs / "pools").glob("*/apis.jsonl")
-    return sorted(path.parent.name for path in found if path.is_file())
-
-
 def find_pool(outputs: Path, name: str) -> PoolFolder:
     """A pool by name or path. Raises NothingFound with the nearest name, or all."""
     named = [outputs / "pools" / name] if LEGAL.fullmatch(name) else []
     for path in (*named, *([Path(name)] if name else [])):
         if holds_pool(path):
             return PoolFolder(path)
-    known = pools(outputs)
+    files = (outputs / "pools").glob("*/apis.jsonl")
+    known = sorted(file.parent.name for file in files if file.is_file())
     near = difflib.get_close_matches(name, known, n=1)
     hint = "There is none yet: `toolloom apis import` makes one."
     if known:

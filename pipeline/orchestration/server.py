@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import available_timezones
 
-from prefect import serve
+from prefect import Flow, serve
 from prefect.artifacts import acreate_markdown_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.schedules import CronSchedule
@@ -38,9 +38,6 @@ from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.store.secrets import SECRETS
 from toolloom.pipeline.store.version import find_version
 from toolloom.schemas import NothingFound, RecipeError, ToolloomError, first_error
-
-if TYPE_CHECKING:
-    from prefect import Flow
 
 MOST_REASONS = 3  # that a message names
 NO_SERVER = """\

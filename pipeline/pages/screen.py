@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -15,11 +15,9 @@ from toolloom.llm.messages import note
 from toolloom.pipeline.render.section import dollars
 from toolloom.pipeline.render.terminal import text
 from toolloom.pipeline.run import Progress, StageFigures
-
-if TYPE_CHECKING:
-    from toolloom.pipeline.stage import Stage
-    from toolloom.pipeline.store.run_folder import Mark
-    from toolloom.schemas import Recipe
+from toolloom.pipeline.stage import Stage
+from toolloom.pipeline.store.run_folder import Mark
+from toolloom.schemas import Recipe
 
 BAR = 32  # characters
 

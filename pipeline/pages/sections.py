@@ -11,7 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from toolloom.pipeline.dataset.figures import API_BANK, added, worlds_told
+from toolloom.pipeline.dataset.figures import (
+    API_BANK,
+    SHOWN,
+    Counts,
+    Summary,
+    TemplateCoverage,
+    added,
+    worlds_told,
+)
 from toolloom.pipeline.render.section import (
     Cell,
     Section,
@@ -21,7 +29,7 @@ from toolloom.pipeline.render.section import (
     percent,
     short,
 )
-from toolloom.schemas import AgentName, Recipe, Split
+from toolloom.schemas import AgentName, Choice, JsonObject, Recipe, Rejected, Split, Template, Usage
 from toolloom.schemas.derived import CLOSE, OPEN, marker
 from toolloom.schemas.endpoint import public
 
@@ -29,12 +37,10 @@ if TYPE_CHECKING:
     from toolloom.pipeline.dataset.demonstrations import ComplexityReport
     from toolloom.pipeline.dataset.diff import Diff
     from toolloom.pipeline.dataset.exporting import ExportReport
-    from toolloom.pipeline.dataset.figures import Counts, Summary, TemplateCoverage
     from toolloom.pipeline.dataset.verify import VerifyReport
     from toolloom.pipeline.estimate import Forecast
     from toolloom.pipeline.store.version import Version
     from toolloom.pipeline.templates.filling import TemplatePreview
-    from toolloom.schemas import Choice, JsonObject, Rejected, Template, Usage
 
 KINDS = ("before", "after", "same", "renamed", "changed", "removed", "added")  # of a diff's rows
 FIGURES = {
@@ -131,8 +137,6 @@ def lacking(counts: Counts) -> str:
 
 def coverage_sections(coverage: TemplateCoverage) -> list[Section]:
     """APIs and templates by kind, then what was refused."""
-    from toolloom.pipeline.dataset.figures import SHOWN
-
     rows = [(sort, count, coverage.kinds[sort]) for sort, count in coverage.templates.items()]
     total = ("all", sum(coverage.templates.values()), coverage.covered)
     words = f"{counted(coverage.samples, 'sample')} read, {counted(coverage.rows, 'row')} made."
@@ -151,8 +155,6 @@ def coverage_sections(coverage: TemplateCoverage) -> list[Section]:
 
 def version_sections(version: Version) -> list[Section]:
     """The tables of a version: its splits, what is in them, what was rejected, what it took."""
-    from toolloom.pipeline.dataset.figures import Counts
-
     manifest = version.manifest
     splits = {name: figures for name, figures in manifest["splits"].items() if figures["rows"]}
     rows = [
@@ -419,12 +421,9 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
             for kind, number in kinds.items():
                 sums[kind[part]] += number
             sections.append(Section(head=(title, "queries"), rows=list(sums.items())))
-    budget = recipe.budget
-    limits = [
-        *([dollars(budget.max_cost)] if budget.max_cost is not None else []),
-        *([f"{budget.max_tokens:,} tokens"] if budget.max_tokens is not None else []),
-        *([f"{budget.max_requests:,} requests"] if budget.max_requests is not None else []),
-    ]
+    forms = {"max_tokens": "{:,} tokens".format, "max_requests": "{:,} requests".format}
+    budget = recipe.budget.model_dump(exclude_none=True)
+    limits = [forms.get(name, dollars)(limit) for name, limit in budget.items()]
     endpoints = [e for e in map(recipe.endpoint, asked) if not (e.local or e.absent)]
     lacking = sorted({e.key_env for e in endpoints} - os.environ.keys())
     notes = [

@@ -124,7 +124,7 @@ async def test_a_rate_limit_holds_the_others_back(gateway, at, plain):
     async with FakeServer(lambda body: ScriptedFailure(429, retry_after=60)) as server:
         model = gateway.model(at(server))
         asked = [asyncio.create_task(model.complete(plain(seed=n))) for n in range(5)]
-        await until(lambda: any(places.closed for places in gateway._places.values()))
+        await until(lambda: any(places._opens for places in gateway._places.values()))
         asked.append(asyncio.create_task(model.complete(plain(seed=9))))
         await asyncio.sleep(0.2)
         assert server.received == 5
