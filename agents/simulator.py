@@ -181,7 +181,7 @@ async def played(
     setting = query.setting and query.setting.model_copy(update={"plan": (), "words": ()})
     bare = query.model_copy(update={"setting": setting})
     try:
-        await play(messages, players, environment)
+        await play(messages, players, players, environment)
     except (NoUsableAnswer, RequestRefused, Unplayable) as error:
         why = error
         if isinstance(why, RequestRefused):  # a search's: it ends a dialogue as a question's does

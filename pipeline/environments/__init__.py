@@ -1,6 +1,6 @@
 """Environments: what a dialogue plays in, and the loop that plays it.
 
-    await play(messages, players, environment)
+    await play(messages, assistant, user, environment)
 
 `environment.py` is both: tools, their calls and API Search as a tool that any offers; and players
 that are a script, while those that are a model are the simulator. Calls are run by the first that

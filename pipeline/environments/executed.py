@@ -267,7 +267,8 @@ async def replay(dialogue: Dialogue, executions: Executions) -> tuple[Finding, .
     apis = {api.function: api for api in dialogue.query.pool}
     async with executions.session(dialogue.id, attempt="replay") as session:
         before = Recording(dialogue.messages, session)
-        await play(again, before, Environment(dialogue.query.pool, [before], before.search))
+        known = Environment(dialogue.query.pool, [before], before.search)
+        await play(again, before, before, known)
     found = []
     for turn, (first, then) in enumerate(zip(dialogue.messages, again, strict=True)):
         if not first.execution or not then.execution or first.execution.kind != "executed":

@@ -371,7 +371,7 @@ class Playing(NamedTuple):
             script = Script(moves(worlds.play(asked), machine, asked))
             findings: tuple[Finding, ...] = ()
             try:
-                await play(messages, script, environment)
+                await play(messages, script, script, environment)
             except Unplayable as why:  # no search finds what is to be called
                 findings = (Finding(check="play", reason=why.reason, turn=None, detail=why.detail),)
             dialogue = Dialogue(

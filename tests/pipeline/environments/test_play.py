@@ -21,6 +21,8 @@ from toolloom.pipeline.environments.environment import (
     Search,
     Searching,
     Unplayable,
+    WorldSession,
+    moment_of,
     play,
 )
 from toolloom.schemas import (
@@ -152,11 +154,11 @@ async def test_keywords_that_are_asked_for_follow_what_was_found(
         script, messages = Script(moves, keywords), list[Message]()
         environment = Environment(tool, [], Finder(SearchPlan(found=1)).search)
         if gives == wanted:
-            await play(messages, script, environment)
+            await play(messages, script, script, environment)
             assert messages[-1].content == "Bye"
         else:
             with pytest.raises(Unplayable, match="finds fly"):
-                await play(messages, script, environment)
+                await play(messages, script, script, environment)
         assert asked == [1 + 2 * number for number in range(count)]
 
 
@@ -185,3 +187,19 @@ async def test_a_refused_search_costs_the_dialogue_and_not_the_run(
     need = searching(drawn["renewal"])
     (fallen,) = (await played(need, world, tmp_path, refused)).rejected
     assert (fallen.reason, fallen.raw) == (Reason.REQUEST_REFUSED, ("the whole answer",))
+
+
+async def test_a_fork_goes_its_own_way(drawn: Drawn, world: World) -> None:
+    """From the state that the calls so far have brought about: what one changes the other has not."""
+    asked, machine = lending.query_of(drawn["fines first"]), Machine(world.spec)
+    assert asked.setting
+    session = WorldSession(machine, asked.setting, moment_of(asked))
+    whole = Environment(asked.pool, [session])
+    pay = asked.intent[2].arguments
+    fork = whole.fork()
+    await fork.call("pay_fines", pay)
+    assert [change[2] for change in fork.changes()] == ["fines"] and not whole.changes()
+    again = await fork.fork().call("pay_fines", pay)
+    assert (again.observation.error is None) is False  # paid already
+    assert (await whole.call("pay_fines", pay)).observation.error is None
+    assert (await whole.call("fly", {})).observation.error
