@@ -44,7 +44,7 @@ from toolloom.schemas import (
     RequestRefused,
     Usage,
 )
-from toolloom.schemas.endpoint import public
+from toolloom.schemas.recipe import public
 
 if TYPE_CHECKING:
     import httpx2

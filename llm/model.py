@@ -35,7 +35,7 @@ from toolloom.llm.messages import (
     fingerprint,
 )
 from toolloom.schemas import Budget, Endpoint, EndpointError, Price, Usage, digest
-from toolloom.schemas.endpoint import public
+from toolloom.schemas.recipe import public
 
 if TYPE_CHECKING:
     import numpy as np

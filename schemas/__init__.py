@@ -13,7 +13,6 @@ and `errors.py`; `recipe.py` has the dials.
 from toolloom.schemas.api import *
 from toolloom.schemas.base import *
 from toolloom.schemas.derived import *
-from toolloom.schemas.endpoint import *
 from toolloom.schemas.errors import *
 from toolloom.schemas.query import *
 from toolloom.schemas.recipe import *

@@ -31,7 +31,7 @@ from toolloom.pipeline.render.section import (
 )
 from toolloom.schemas import AgentName, Choice, JsonObject, Recipe, Rejected, Split, Template, Usage
 from toolloom.schemas.derived import CLOSE, OPEN, marker
-from toolloom.schemas.endpoint import public
+from toolloom.schemas.recipe import public
 
 if TYPE_CHECKING:
     from toolloom.pipeline.dataset.demonstrations import ComplexityReport
