@@ -66,8 +66,8 @@ def compared(row: JsonObject) -> str:
     said, as one request may have another answer in another state."""
     if not need_of(row).get("setting"):
         return instruction(row)
-    messages = row["dialogue"]["messages"]
-    return "\n".join(m["content"] or "" for m in messages if m["role"] in ("user", "assistant"))
+    spoken = (m for m in row["dialogue"]["messages"] if m["role"] in ("user", "assistant"))
+    return "\n".join(m["content"] for m in spoken if m["content"])
 
 
 def calls(row: JsonObject) -> list[tuple[str, Any]]:

@@ -287,9 +287,13 @@ def _untold(dialogue: Dialogue, setting: Setting, machine: Machine) -> Iterator[
 
 
 def _about(machine: Machine, field: str) -> str:
-    """What a world says of the fields of a name."""
+    """What a world says of the fields of a name, without the nouns that all its rows go by."""
     kinds = (entity.fields.get(field, {}) for entity in machine.entities.values())
-    return " ".join(str(kind["about"]) for kind in kinds if kind.get("about"))
+    told = " ".join(str(kind["about"]) for kind in kinds if kind.get("about"))
+    nouns = stems(
+        " ".join(f"{name} {machine.world['entities'][name]['noun']}" for name in machine.entities)
+    )
+    return " ".join(word for word in told.split() if not stems(word) <= nouns)
 
 
 def _stands(said: str, text: str) -> bool:
@@ -331,17 +335,16 @@ def tells(text: str, value: Any, schema: Json, now: dt.datetime) -> bool:
 
 
 def _claims(text: str, schema: Json, value: bool, reach: int = _NEAR) -> bool:
-    """Whether a sentence says yes, or no, to what a field is about. To be about it takes its name,
-    or two of the words of name and description; to deny it takes one."""
+    """Whether a sentence says yes, or no, to what a field is about. To be about it takes two of the
+    words of its name and description, unless its name has only one; to deny it takes one."""
     title, others = about(schema)
     found = words(text)
     stems = [stem(word.folded) for word in found]
     places = [place for place, each in enumerate(stems) if each in title | others]
     near = {i for place in places for i in range(place - reach, place + reach)}
     denied = _DENIED.search(" ".join(word.folded for i, word in enumerate(found) if i in near))
-    known = {stems[place] for place in places}
-    named = len(known) >= min(len(title | others), 2) > 0 or (title and title <= known)
-    return bool(denied) if not value else bool(named) and not denied
+    known = len({stems[place] for place in places})
+    return bool(denied) if not value else known >= min(len(title), 2) > 0 and not denied
 
 
 def _nothing(text: str, schema: Json) -> bool:
