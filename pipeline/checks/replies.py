@@ -221,6 +221,7 @@ def admitted_limits(dialogue: Dialogue) -> Iterator[Fault]:
 _LISTED = re.compile(r"^\s*(?:#+\s*)?\d{1,2}[.)]\s", re.MULTILINE)
 _LABEL = re.compile(r"^[\s*#•-]*[^:.\n]{1,40}:", re.MULTILINE)
 _MARKUP = re.compile(r"(?<!\w)[*_`#]+(?=\w)|(?<=[\w.:])[*_`]+(?!\w)")
+_PRICE = 3  # below it, so many times a number may be any number
 _SIZES = re.compile(r"(\d+) ?x ?(\d+)")
 _SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
 _HEDGE = re.compile(
@@ -241,7 +242,7 @@ _TOTAL = re.compile(
 )
 _APART = re.compile(
     r"\b(?:more|less|fewer|cheaper|dearer|left|leav(?:e|es|ing)|difference|sav(?:e|es|ing)|extra|"
-    r"remain\w*|longer|shorter|higher|lower|earlier|later|over|under|than)\b",
+    r"remain\w*|longer|shorter|higher|lower|earlier|later|over|under|than|back|refund\w*)\b",
     re.IGNORECASE,
 )
 _SOME = re.compile(r"\sof\s(?:them|these|those|the|your|my)\b", re.IGNORECASE)
@@ -349,25 +350,32 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
 
 def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     """Whether a sentence that speaks of a total, a difference or some of several tells what two
-    numbers of one field, or two that the reply tells, come to; a total also of a whole column, or
-    of one that the reply tells and one of a field."""
+    numbers of one field, or two that the reply tells, or one that it tells and one of a field, come
+    to; a total also of a whole column. So many times a number that is known need no such word."""
     around = text[max(0, quantity.start - 80) : quantity.end + 80]
     if _SOME.match(text, quantity.end):
         return 0 < quantity.value <= max(map(len, evidence.columns), default=0)
     added, apart = _TOTAL.search(around), _APART.search(around)
+    replied = _numbers_of(text)
+    said = replied & evidence.numbers
+    prices = [number for number in said if number >= _PRICE]
+    times = {a * b for a, b in product(replied, prices)}
+    times |= {a / b for a, b in product(replied - said, prices)}
+    if any(close(quantity.value, other) for other in times):
+        return True
     if not added and not apart:
         return False
     unit = seconds_in(quantity.unit)
     told = {abs(quantity.value), *(quantity.value * unit / u for u in (60, 3600) if unit)}
     found = set[float]()
-    said = _numbers_of(text) & evidence.numbers
     for column in (*evidence.columns, said):
         if added and len(column) > 1:
             found |= {sum(column), *map(sum, combinations(column, 2))}
         if apart:
             found |= {abs(a - b) for a, b in combinations(column, 2)}
-    if added:
-        found |= {a + b for a, b in product(said, chain(*evidence.columns))}
+    beside = [*product(said, chain(*evidence.columns))]
+    found |= {a + b for a, b in beside} if added else set()
+    found |= {abs(a - b) for a, b in beside} if apart else set()
     return any(close(one, other) for one in told for other in found)
 
 

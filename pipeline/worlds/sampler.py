@@ -474,6 +474,8 @@ def play_of(task: Task) -> Play:
             more.append("says what it will do and what comes of it, and asks for a yes")
         elif following == "answer":
             more.append("asks for what is missing")
+        elif following == "retry":
+            more.append("says why that failed, and asks what to do instead")
         elif not following and task.avoided:
             why = task.avoided.why
             more.append(

@@ -138,7 +138,7 @@ async def test_garbage_is_no_world(working: Any) -> None:
         assert made.world is None
         (rejected,) = made.outcome.rejected
         assert rejected.reason == Reason.WORLD_UNSOUND and told in rejected.detail
-        assert len(rejected.raw) == 2 and rejected.record["name"] == DOMAIN.name
+        assert len(rejected.raw) == 4 and rejected.record["name"] == DOMAIN.name
 
 
 def planning(more: int) -> Author:
@@ -155,7 +155,7 @@ async def test_an_author_of_many_operations_is_bounded(working: Any) -> None:
     """Three hundred are refused; of twenty too many the first ten are asked for."""
     author = planning(300)
     made = await authored(working, author)
-    assert made.world is None and len(author.asked) == 2
+    assert made.world is None and len(author.asked) == 4
     assert "at most 120 operations" in made.outcome.rejected[0].detail
     made = await authored(working, planning(20))
     assert made.world and made.asked == 10
