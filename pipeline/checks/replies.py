@@ -9,6 +9,7 @@ import datetime as dt
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, combinations, pairwise, product
@@ -498,6 +499,18 @@ def _numbers_of(text: str) -> frozenset[float]:
     return told.union(sums(text) if told else (), map(float, sizes))
 
 
+def _ends(arguments: JsonObject) -> Iterator[str]:
+    """When what a call asks for ends, where it says from when and for how long: also of one that
+    failed."""
+    lengths = [(seconds_in(k), v) for k, v in arguments.items() if is_number(v) and abs(v) < 10_000]
+    for value in arguments.values() if any(unit for unit, _ in lengths) else ():
+        if isinstance(value, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2})?", value):
+            with suppress(ValueError):
+                start = dt.datetime.fromisoformat(value)
+                ends = (start + dt.timedelta(seconds=unit * much) for unit, much in lengths if unit)
+                yield from (f"{end:%Y-%m-%dT%H:%M}" for end in ends)
+
+
 def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     """What a reply at this message may draw on.
 
@@ -510,6 +523,7 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     texts += [c.observation.error for c in calls if c.observation and c.observation.error]
     parts = [p for c in calls if not c.is_search for p in parts_of(c.response)]
     texts += [v for v in parts if isinstance(v, str)]
+    texts += [end for c in calls for end in _ends(c.arguments)]
     numbers = [v for v in parts if is_number(v)]
     sizes = [len(v) for v in parts if isinstance(v, list)]
     names = [spaced(key) for v in parts if isinstance(v, dict) for key in v]

@@ -47,7 +47,7 @@ from toolloom.schemas import (
     seed_for,
 )
 
-TOKENS = 40_000  # of prompts, for a world; and
+TOKENS = 50_000  # of prompts, for a world; and
 OF_A_DOCUMENT = 40_000  # more where each question shows a part of an API's document
 SPARED = 4_000  # of these, for the promises
 PROMISES = 9_000  # that promises take which have to be mended

@@ -219,6 +219,7 @@ _MINUTE = "|".join(sorted(_MINUTES, key=len, reverse=True))
 _CLOCKS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
+        rf"\b(?P<past>half)\s{_HOUR}\b(?![.:,/]\d){_PART}",  # «half three» is half past, in Britain
         rf"(?<![\w:.])(?P<hour>\d{{1,2}})[:h](?P<minute>\d{{2}})(?::\d{{2}}(?:\.\d+)?)?(?!\d){_PART}",
         r"(?<=[Tt])(?P<hour>\d{2}):(?P<minute>\d{2})(?P<half>)(?P<part>)",
         r"(?<![\w:.])(?P<hour>\d{1,2})\.(?P<minute>\d{2})\s?(?P<half>[ap])\.?m\b(?P<part>)",
@@ -232,7 +233,7 @@ _CLOCKS = tuple(
         rf"\b(?P<named>{'|'.join(_NAMED)})\b",
     )
 )
-_LOOSE = {_CLOCKS[4], _CLOCKS[-3]}
+_LOOSE = {_CLOCKS[0], _CLOCKS[5], _CLOCKS[-3]}
 _SECONDS = {
     "second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600,
     "day": 86400, "week": 604800, "night": 86400,
@@ -283,7 +284,7 @@ def _hours_of(found: re.Match[str]) -> Iterator[dt.time]:
         return
     if parts.get("past"):
         minute = _MINUTES[parts["past"].lower()]
-        if parts["way"].lower() in {"to", "before", "til", "till"}:
+        if (parts.get("way") or "").lower() in {"to", "before", "til", "till"}:
             hour, minute = (hour - 1) % 12 or 12, 60 - minute
     part, half = (parts["part"] or "").lower(), (parts["half"] or "").lower()
     half = half or {"morning": "a", "afternoon": "p", "evening": "p"}.get(part, "")

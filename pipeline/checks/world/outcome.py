@@ -414,8 +414,10 @@ def _moments(text: str, today: dt.date) -> tuple[tuple[int, int, frozenset[dt.da
         for clock in clocks:
             gap = text[day.end : clock.start] if day.end <= clock.start else None
             if gap is not None and len(gap) <= _GAP and re.fullmatch(r",? ?(?:at )?", gap):
-                both = frozenset(dt.datetime.combine(d, t) for d in day.days for t in clock.times)
-                found.append((day.start, clock.end, both))
+                both = {dt.datetime.combine(d, t) for d in day.days for t in clock.times}
+                if text[day.start : day.end].lower().endswith("night"):  # tonight at one
+                    both |= {moment + dt.timedelta(days=1) for moment in both if moment.hour < 6}
+                found.append((day.start, clock.end, frozenset(both)))
                 break
     return tuple(found)
 
