@@ -188,8 +188,7 @@ def sentence(value: object) -> str:
     bare = value[:_READ]
     if "<" in bare:
         bare = _SPACED.sub(r"\1", _TAG.sub(" ", bare))
-    if "&" in bare:
-        bare = html.unescape(bare)
+    bare = html.unescape(bare)
     if "](" in bare:
         bare = _LINK.sub(r"\1", bare)
     if "\n" in bare or bare[:1] in "#>`|":

@@ -99,9 +99,8 @@ def draw_templates(given: StageInput) -> Iterator[Sifted]:
     apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
     language, distractors = recipe.languages[0], recipe.queries.distractors
     of = Given(apis, recipe.seed, language, distractors, recipe.splits)
-    yield from map(
-        record_line, load_templates(plan.templates, of)
-    )  # read once what is mined was taken
+    # Read once what is mined was taken.
+    yield from map(record_line, load_templates(plan.templates, of))
 
 
 def _samples(given: StageInput, plan: ExpansionPlan) -> Iterator[tuple[Split, JsonObject]]:
@@ -189,12 +188,12 @@ class _Row(NamedTuple):
 
     @classmethod
     def of(cls, source: str, sample: JsonObject, findings: tuple[Finding, ...]) -> _Row:
-        calls = signature(sample["dialogue"]["query"]["intent"])
-        return cls(source, _mark(calls, compared(sample)), to_line(sample), findings)
+        mark = _mark(sample["dialogue"]["query"]["intent"], compared(sample))
+        return cls(source, mark, to_line(sample), findings)
 
 
-def _mark(calls: str, words: str) -> int:
-    return hashed(f"{calls}\0{words}")
+def _mark(intent: list[JsonObject], words: str) -> int:
+    return hashed(f"{signature(intent)}\0{words}")
 
 
 class _Run:
@@ -206,10 +205,9 @@ class _Run:
         self._marks: set[int] = set()
         numbers: dict[str, int] = defaultdict(int)
         for _, row in given.rows.objects():
-            calls = signature(row["dialogue"]["query"]["intent"])
-            self._marks.add(_mark(calls, compared(row)))
+            self._marks.add(_mark(row["dialogue"]["query"]["intent"], compared(row)))
         for _, row in given.known.objects():
-            self._marks.add(_mark(signature(row["intent"]), row["text"]))
+            self._marks.add(_mark(row["intent"], row["text"]))
             if found := _NUMBERED.fullmatch(row["id"]):
                 numbers[found[1]] = max(numbers[found[1]], int(found[2]) + 1)
         self._templates: list[_Source] = []
