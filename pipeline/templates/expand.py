@@ -26,7 +26,6 @@ from toolloom.agents.simulator import environment_of, system_turn
 from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.curation.contamination import (
-    BenchmarkIndex,
     contamination_of,
     read_benchmarks,
 )
@@ -215,30 +214,26 @@ class _Run:
             made = Template.model_validate(row)
             rows = TemplateRenderer(made).distinct - (made.kind == "mined")
             self._templates.append(_Source(made.id, " ".join(made.combination), rows))
-        self._apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
+        recipe = given.recipe
+        apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
+        # Each version that is added to draws states of its own.
+        drawn = f"{STAGE} {recipe.extend.version if recipe.extend else ''}"
         self._worlds: list[tuple[Sampler, dict[int, _Source]]] = []
         for _, row in given.earlier("worlds").objects():
-            self._add_world(World.model_validate(row))
-        scripts = chain.from_iterable(found.values() for _, found in self._worlds)
-        self.sources = [*self._templates, *scripts]
+            world = World.model_validate(row)
+            sampler = Sampler(recipe, world, apis, drawn)
+            scripts = {
+                place: _Source(f"{world.name}-{recipe.seed}-{place:03d}", world.name)
+                for place, script in enumerate(sampler.scripts)
+                if split_of_script(recipe.splits, world, script.name) in self._plan.splits
+            }
+            self._worlds.append((sampler, scripts))
+        played = chain.from_iterable(scripts.values() for _, scripts in self._worlds)
+        self.sources = [*self._templates, *played]
         self._by_id = {source.id: source for source in self.sources}
         for source in self.sources:
             source.number = numbers[source.id]
-        against = given.recipe.curation.against
-        self._index: BenchmarkIndex | None = read_benchmarks(given) if against else None
-
-    def _add_world(self, world: World) -> None:
-        """A world with the scripts that are of wanted splits. Each version that is added to draws
-        states of its own."""
-        recipe = self._given.recipe
-        version = recipe.extend.version if recipe.extend else ""
-        sampler = Sampler(recipe, world, self._apis, f"{STAGE} {version}")
-        sources = {
-            place: _Source(f"{world.name}-{recipe.seed}-{place:03d}", world.name)
-            for place, script in enumerate(sampler.scripts)
-            if split_of_script(recipe.splits, world, script.name) in self._plan.splits
-        }
-        self._worlds.append((sampler, sources))
+        self._index = read_benchmarks(given) if recipe.curation.against else None
 
     def rows(self) -> Iterator[Sifted]:
         """The rows of this pass, those of templates first."""
