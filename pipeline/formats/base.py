@@ -156,8 +156,7 @@ def spoken(messages: Sequence[Message]) -> list[Message]:
 
 def words_beside_calls(messages: Sequence[Message]) -> tuple[str, ...]:
     """What formats lose that hold either words or calls in a turn."""
-    both = any(m.tool_calls and m.content for m in messages)
-    return ("words beside a call",) if both else ()
+    return ("words beside a call",) if any(m.tool_calls and m.content for m in messages) else ()
 
 
 def spaced(value: Any) -> str:

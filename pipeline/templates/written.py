@@ -256,9 +256,9 @@ def _documents(paths: Iterable[str | Path]) -> Iterator[WrittenDocument]:
                 document = read(file, TemplateFileError)
             except TemplateFileError as error:
                 mistakes.append(str(error))
-                continue
-            yield document
-            mistakes += document.mistakes()
+            else:
+                yield document
+                mistakes += document.mistakes()
     if mistakes:
         raise TemplateFileError("\n".join(mistakes))
 
@@ -516,8 +516,8 @@ class _Compiler:
         schema, count = as_dict(leaf.schema), min(count, POOL_VALUES)
         for key in ("enum", "examples"):
             listed = schema.get(key)
-            usable = [v for v in listed if fits(schema, v)] if isinstance(listed, list) else []
-            if usable := [v for v in usable if v is not None and v != ""]:
+            told = [v for v in listed if v not in (None, "")] if isinstance(listed, list) else []
+            if usable := [v for v in told if fits(schema, v)]:
                 return _distinct(usable, count)
         tries = range(1 if first_type(schema) == "boolean" else count * TRIES)
         draw = self._drawer(rng)
