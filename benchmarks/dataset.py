@@ -149,30 +149,29 @@ def by_pyarrow(folder: Path, rows: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = {"id": pa.string(), "ability": pa.string(), "scenario": pa.string()}
+    kinds = {name: pa.string() for name in ("id", "ability", "scenario")}
     texts = {name: pa.list_(pa.string()) for name in ("messages", "tools")}
     parts = {name: pa.string() for name in ("dialogue", "verdict", "flags", "provenance")}
     sft, samples = pa.schema({**kinds, **texts}), pa.schema({**kinds, **parts})
 
-    def kept(row: Any) -> Json:
-        return {name: row["dialogue"]["query"][name] for name in kinds}
-
-    def sft_of(row: Any) -> Json:
-        tools = ({"type": "function", "function": api} for api in row["dialogue"]["query"]["pool"])
-        messages = map(json.dumps, row["dialogue"]["messages"])
-        return {**kept(row), "messages": [*messages], "tools": [*map(json.dumps, tools)]}
-
-    def whole(row: Any) -> Json:
-        return {**kept(row), **{name: json.dumps(row[name]) for name in parts}}
+    def cells(row: Any) -> Json:
+        query, messages = row["dialogue"]["query"], row["dialogue"]["messages"]
+        tools = ({"type": "function", "function": api} for api in query["pool"])
+        return {
+            **{name: query[name] for name in kinds},
+            **{name: json.dumps(row[name]) for name in parts},
+            "messages": [*map(json.dumps, messages)],
+            "tools": [*map(json.dumps, tools)],
+        }
 
     with (
         (finished(folder).stage("tested").path / "accepted.jsonl").open("rb") as file,
         pq.ParquetWriter(folder / "sft.parquet", sft, compression="zstd") as one,
         pq.ParquetWriter(folder / "samples.parquet", samples, compression="zstd") as two,
     ):
-        while group := [json.loads(line) for line in islice(file, GROUP)]:
-            one.write_table(pa.Table.from_pylist([sft_of(row) for row in group], sft))
-            two.write_table(pa.Table.from_pylist([whole(row) for row in group], samples))
+        while group := [cells(json.loads(line)) for line in islice(file, GROUP)]:
+            one.write_table(pa.Table.from_pylist(group, sft))
+            two.write_table(pa.Table.from_pylist(group, samples))
 
 
 def by_verify(folder: Path, rows: int) -> Json:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -37,10 +36,10 @@ ANSWER = '{"name": "Ann Lee", "day": "2026-01-02", "kind": "hotel", "guests": 2}
 GATEWAY, SDK = "toolloom", "AsyncOpenAI, aiohttp"
 # Latency, concurrency, and the share of the ideal rate (or of the SDK's) that is wanted.
 STEADY = ((0.2, 64, 0.92), (0.2, 256, 0.82), (1.0, 256, 0.97), (0.0, 64, 2.4))
-WELL, FEW = "no failures", "2 % 429, 2 % 500, ½ % reset, ½ % truncated"
-FAILING: dict[str, Json] = {
-    WELL: {},
-    FEW: {"failures": "429=0.02,500=0.02,reset=0.005,truncated=0.005"},
+WELL = "no failures"
+FAILING = {
+    WELL: "",
+    "2 % 429, 2 % 500, ½ % reset, ½ % truncated": "429=0.02,500=0.02,reset=0.005,truncated=0.005",
 }
 SCHEMA: Json = {
     "type": "object",
@@ -184,15 +183,13 @@ def tiny_records(records: int) -> Json:
     return {"records": records}
 
 
-def measured(way: str, **task: Any) -> Callable[[], Json]:
-    return partial(alone, __file__, "send", way=way, **task)
-
-
 def steady(chosen: argparse.Namespace) -> Iterator[Json]:
     for latency, at_once, target in STEADY:
         with endpoint(latency=latency, answer=ANSWER) as base_url:
             load = {"base_url": base_url, "requests": chosen.requests, "concurrency": at_once}
-            ways = {way: measured(way, **load) for way in (SDK, GATEWAY)}
+            ways = {
+                way: partial(alone, __file__, "send", way=way, **load) for way in (SDK, GATEWAY)
+            }
             taken = in_turns(chosen.rounds, ways)
         ideal = at_once / latency if latency else taken[SDK]["rate"]
         for way, row in taken.items():
@@ -204,22 +201,25 @@ def steady(chosen: argparse.Namespace) -> Iterator[Json]:
 def failing(chosen: argparse.Namespace) -> Iterator[Json]:
     with ExitStack() as stack:
         ways = {}
-        for name, options in FAILING.items():
-            address = stack.enter_context(endpoint(latency=0.05, answer=ANSWER, **options))
+        for name, shares in FAILING.items():
+            server = endpoint(latency=0.05, answer=ANSWER, failures=shares)
+            address = stack.enter_context(server)
             load = {"base_url": address, "requests": chosen.requests, "concurrency": 192}
-            ways[name] = measured(GATEWAY, **load)
+            ways[name] = partial(alone, __file__, "send", way=GATEWAY, **load)
         taken = in_turns(chosen.rounds, ways)
     for name, row in taken.items():
         yield {"server": name, **row, "times": row["wall"] / taken[WELL]["wall"]}
 
 
-def first_request(engine: str, home: Path) -> Json:
+def first_request(engine: str) -> Json:
     """Until a server on loopback had the first request of a run, which then is killed."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        recipe = home / "start.yaml"
+    with (
+        tempfile.TemporaryDirectory() as home,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
+        recipe = Path(home, "start.yaml")
         recipe.write_text(START % server.getsockname()[1])
-        shutil.rmtree(home / "outputs", ignore_errors=True)
-        command = [*TOOLLOOM, "run", str(recipe), "-o", str(home / "outputs"), "--engine", engine]
+        command = [*TOOLLOOM, "run", str(recipe), "-o", f"{home}/outputs", "--engine", engine]
         began = time.monotonic()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         server.settimeout(120)
@@ -239,13 +239,10 @@ def help_page() -> Json:
 
 
 def starting(chosen: argparse.Namespace) -> Iterator[Json]:
-    with tempfile.TemporaryDirectory() as folder:
-        runs = {
-            f"run --engine {e}": partial(first_request, e, Path(folder)) for e in chosen.engines
-        }
-        for run in runs.values():
-            run()  # what only the first start ever does
-        taken = in_turns(chosen.rounds, {**runs, "--help": help_page})
+    runs = {f"run --engine {e}": partial(first_request, e) for e in chosen.engines}
+    for run in runs.values():
+        run()  # what only the first start ever does
+    taken = in_turns(chosen.rounds, {**runs, "--help": help_page})
     for command, row in taken.items():
         yield {"command": command, **row}
 

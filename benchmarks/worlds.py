@@ -21,14 +21,13 @@ from measure import alone, answer, show
 
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.worlds.library import load_scripts, load_world
+from toolloom.pipeline.worlds.library import load_scripts, load_world, shipped
 from toolloom.pipeline.worlds.scripts import proofs
 from toolloom.pipeline.worlds.soundness import walk
 from toolloom.pipeline.worlds.states import draw_now, draw_state
 from toolloom.pipeline.worlds.tasks import tasks
 from toolloom.schemas import WorldPlan
 
-SHIPPED = Path(__file__).parents[1] / "recipes" / "worlds"
 SECONDS = 2.0  # of each measurement
 TASKS = 800
 
@@ -77,11 +76,8 @@ def measured(file: str) -> dict[str, float]:
 
 
 def main() -> None:
-    files = sys.argv[1:] or [
-        str(path) for path in sorted(SHIPPED.glob("*.yaml")) if "scripts" not in path.name
-    ]
     rows = []
-    for file in files:
+    for file in sys.argv[1:] or shipped().values():
         taken = alone(__file__, "measured", file=file)
         ratio = taken["calls"] / taken["json"]
         rows.append({**taken, "world": Path(file).stem, "ratio": ratio})

@@ -19,10 +19,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from toolloom.pipeline.checks.grounding import same
 from toolloom.pipeline.checks.schema import as_dict
@@ -64,8 +63,7 @@ _CALLED = re.compile(r"(?:API-Request\s*:\s*)?\[?\s*([A-Za-z_]\w*)\s*\(")
 _ANSWERED = re.compile(r"\)\s*\]?\s*->\s*")
 
 
-@dataclass(frozen=True)
-class Described:
+class Described(NamedTuple):
     """An API's description."""
 
     name: str
@@ -74,12 +72,11 @@ class Described:
     outputs: JsonObject
 
 
-@dataclass(frozen=True)
-class BankCall:
+class BankCall(NamedTuple):
     """A call of an API, and what it answered if it did."""
 
     name: str
-    arguments: JsonObject = field(default_factory=dict)
+    arguments: JsonObject
     output: Any = None
     answered: bool = False
 
@@ -198,7 +195,7 @@ def searches(path: Path) -> list[tuple[str, str]]:
     for file in files(path, _ENDINGS):
         keywords, found, meant = "", list[str](), ""
         calls = (f for f in evidence(file, ImportLog(file.name)) if isinstance(f, BankCall))
-        for call in (*calls, BankCall(SEARCH)):
+        for call in (*calls, BankCall(SEARCH, {})):
             if call.name != SEARCH:
                 meant = call.name if call.name in found else meant
                 continue
@@ -282,7 +279,7 @@ def _running(one: str) -> Iterator[Fact]:
         asked, answer = _split(one)
         output = _answer(answer) if answer and answer[0] in "{[" else None
         for call in _parsed(asked):
-            yield from _answered(replace(call, output=output))
+            yield from _answered(call._replace(output=output))
 
 
 def _split(one: str) -> tuple[str, str | None]:
@@ -521,11 +518,9 @@ class _BankDialogue(Conversation):
 
 def _is_optional(said: Any) -> bool:
     """Said so, or that there is a default, or in which case it is needed."""
-    if not isinstance(said, dict):
-        return False
-    about = text(said.get("description")).lower()
+    about = text(as_dict(said).get("description")).lower()
     when = re.search(r"\boptional|\bdefault|\brequired (?:when|if)\b|\bif not\b", about)
-    return said.get("required") is False or bool(when)
+    return as_dict(said).get("required") is False or bool(when)
 
 
 # Rows written

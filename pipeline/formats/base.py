@@ -135,16 +135,10 @@ def turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
 
 
 def number_of(sample: Sample) -> int:
-    """All digits of its id, which are its seed and number: unique in a split.
-
-    Of a seed with more digits than a column of integers has room for, some of its hash.
-    """
-    digits = re.findall(r"[0-9]+", sample.id)
-    if sum(map(len, digits)) > DIGITS:
-        number = digits[-1][-9:]
-        seed = int(digest(digits[:-1], 16), 16) % 10 ** (DIGITS - len(number))
-        digits = [str(seed), number]
-    return int("".join(digits) or 0)
+    """All digits of its id, which are its seed and number: unique in a split. Where they are more
+    than a column of integers has room for, a hash of the id."""
+    digits = "".join(re.findall(r"[0-9]+", sample.id))
+    return int(digits or 0) if len(digits) <= DIGITS else int(digest(sample.id, 12), 16)
 
 
 def system_of(sample: Sample) -> str:
@@ -162,8 +156,7 @@ def spoken(messages: Sequence[Message]) -> list[Message]:
 
 def words_beside_calls(messages: Sequence[Message]) -> tuple[str, ...]:
     """What formats lose that hold either words or calls in a turn."""
-    both = any(m.tool_calls and m.content for m in messages)
-    return ("words beside a call",) if both else ()
+    return ("words beside a call",) if any(m.tool_calls and m.content for m in messages) else ()
 
 
 def spaced(value: Any) -> str:

@@ -82,7 +82,7 @@ def _entries(row: Any, place: str) -> Iterable[tuple[str, Any]]:
     """What should be a tool, each with its place."""
     lists = [row] if isinstance(row, list) else []
     if isinstance(row, dict):
-        lists = [row[key] for key in ("tools", "functions") if isinstance(row.get(key), list)]
+        lists = [row[key] for key in _OFFERED if isinstance(row.get(key), list)]
         if not lists and _is_tool(row):
             yield place, row
     for several in lists:
@@ -202,9 +202,8 @@ def trl(sample: Sample, form: base.Arguments) -> base.Exported:
 
 def axolotl(sample: Sample, form: base.Arguments) -> base.Exported:
     """Axolotl reads arguments and parameters that are text: so `datasets` cannot pad them."""
-    if form == "object":
-        return trl(sample, form)
-    row = {"messages": chat(sample.dialogue.messages, form), "tools": _with_text_schemas(sample)}
+    described = base.tools(sample) if form == "object" else _with_text_schemas(sample)
+    row = {"messages": chat(sample.dialogue.messages, form), "tools": described}
     return base.Exported((("sft", row),))
 
 

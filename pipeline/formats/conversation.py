@@ -124,7 +124,7 @@ class Conversation:
         self._kind = kind
         self._log = ImportLog(kind)  # gives out names
         self._row = row
-        self._pool: dict[str, Api] = {}  # by function
+        self.pool: dict[str, Api] = {}  # by function
         self._names: dict[str, str] = {}  # the row's name of a tool → its function
         self._messages: list[Message] = []
         self._notes: dict[str, None] = {}
@@ -170,13 +170,9 @@ class Conversation:
 
     # Tools
 
-    @property
-    def has_tools(self) -> bool:
-        return bool(self._pool)
-
     def api(self, name: Any) -> Api | None:
         """The record of a function, by the name the row calls it."""
-        return self._pool.get(self._names.get(line(name), ""))
+        return self.pool.get(self._names.get(line(name), ""))
 
     def offer(self, listed: Any) -> None:
         """Tools as a list, or as JSON text of one; each nested under `function` or flat."""
@@ -217,7 +213,7 @@ class Conversation:
             function = self._log.function(called, called)
             key = json.dumps([description, parameters, returns], sort_keys=True, default=str)
             api, lost = _api(self._kind, called, function, key)
-            self._names[called], self._pool[function] = function, api
+            self._names[called], self.pool[function] = function, api
             for one in lost:
                 self.note(one)
 
@@ -330,8 +326,8 @@ class Conversation:
     def reading(self, name: str = "") -> Reading:
         """The row, read. Refused if nobody says anything in it.
 
-        A row may end with calls, which are what it teaches: their results are not missing. The
-        intent is unknown, so it is empty, and the scenario is guessed.
+        A row may end with calls, which are what it teaches: their results are not missing. Intent
+        and scenario are unknown, and no check of an audit looks at them.
         """
         messages, row = self._all(), self._row
         if all(message.role == "system" for message in messages):
@@ -340,9 +336,9 @@ class Conversation:
         query = Query(
             id=name or row.place,
             ability=Ability.RETRIEVE_CALL if self.searches else Ability.CALL,
-            scenario=_scenario(messages),
+            scenario=Scenario.SINGLE,
             now=self._now or NO_DATE,
-            pool=tuple(self._pool.values()),
+            pool=tuple(self.pool.values()),
             intent=(),
             text=(said[0] if said else "") or "-",
         )
@@ -356,17 +352,6 @@ class Conversation:
             has_results=any(m.role == "tool" for m in messages) and not last.tool_calls,
             has_reply=last.role == "assistant" and not last.tool_calls,
         )
-
-
-def _scenario(messages: tuple[Message, ...]) -> Scenario:
-    calls = [len(m.tool_calls) for m in messages if m.tool_calls]
-    if not calls:
-        return Scenario.IRRELEVANCE
-    if sum(m.role == "user" for m in messages) > 1:
-        return Scenario.MULTI_TURN
-    if len(calls) > 1:
-        return Scenario.SEQUENTIAL
-    return Scenario.PARALLEL if calls[0] > 1 else Scenario.SINGLE
 
 
 @lru_cache(maxsize=4096)

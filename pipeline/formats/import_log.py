@@ -169,11 +169,8 @@ def legible(value: str) -> str:
 
 def line(value: Any) -> str:
     """A name as one line of text, at most 200 characters."""
-    if isinstance(value, int | float):
-        value = str(value)
-    if not isinstance(value, str):
-        return ""
-    return re.sub(r"\s+", " ", legible(value[: 4 * LONGEST_NAME])).strip()[:LONGEST_NAME]
+    name = str(value)[: 4 * LONGEST_NAME] if isinstance(value, str | int | float) else ""
+    return re.sub(r"\s+", " ", legible(name)).strip()[:LONGEST_NAME]
 
 
 def words(name: str) -> str:
@@ -183,13 +180,10 @@ def words(name: str) -> str:
 
 def sentence(value: object) -> str:
     """A text without HTML and Markdown, on one line. Anything else than text is empty."""
-    if not isinstance(value, str):
-        return ""
-    bare = value[:_READ]
+    bare = value[:_READ] if isinstance(value, str) else ""
     if "<" in bare:
         bare = _SPACED.sub(r"\1", _TAG.sub(" ", bare))
-    if "&" in bare:
-        bare = html.unescape(bare)
+    bare = html.unescape(bare)
     if "](" in bare:
         bare = _LINK.sub(r"\1", bare)
     if "\n" in bare or bare[:1] in "#>`|":

@@ -725,9 +725,8 @@ def to_api(
     """
     called, tool = line(name), line(tool)
     if not called:
-        return log.refuse(
-            ": ".join(filter(None, (tool, line(description)[:60]))), "It has no name."
-        )
+        what = ": ".join(filter(None, (tool, line(description)[:60])))
+        return log.refuse(what, "It has no name.")
     tool = tool or "unnamed"
     path = f"{line(category) or tool}/{tool}"
     api = log.unrepeated(f"{path}/{called}", [description, parameters, returns], source.reference)

@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -193,11 +194,9 @@ class _Description:
             what = "An operationId stands twice; these are named by method and path"
             self._remark(what, f"`{name[:80]}` of {operation.called}")
         if not 0 < len(name) <= LONGEST_NAME or name in self._names:
-            name, number = operation.called, 2
             wanted = f"{operation.method} {legible(operation.path[:300])}"
-            while name in self._names:
-                name = f"{operation.called} ({number})"
-                number += 1
+            others = (f"{operation.called} ({number})" for number in count(2))
+            name = next(n for n in chain([operation.called], others) if n not in self._names)
         self._names.add(name)
         return name, wanted
 
@@ -210,10 +209,8 @@ class _Description:
 
         def add(name: str, schema: Scoped, where: str, needed: bool) -> None:
             """Of two places that use a name the later one gets its own: `id` and `id_query`."""
-            free, number = name, 2
-            while free in properties:
-                free = f"{name}_{where}" if number == 2 else f"{name}_{where}{number - 1}"
-                number += 1
+            others = (f"{name}_{where}{number}" for number in chain([""], count(2)))
+            free = next(n for n in chain([name], others) if n not in properties)
             if free != name:
                 self._remark(
                     "Arguments with another name than in the source, where two places use one name",

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.schema import is_number
@@ -120,8 +120,7 @@ Spoil: TypeAlias = Callable[[Turn, Random], Message | None]
 Spoilt: TypeAlias = tuple[str, JsonObject] | None
 
 
-@dataclass(frozen=True)
-class Defect:
+class Defect(NamedTuple):
     """A kind of defect."""
 
     name: str
@@ -218,10 +217,8 @@ def wrong_type(turn: Turn, name: str, values: JsonObject, chance: Random) -> Spo
 
 
 def outside_enum(turn: Turn, name: str, values: JsonObject, chance: Random) -> Spoilt:
-    schemas = turn.schemas(name)
-    listed = [
-        k for k, schema in schemas.items() if k in values and type(schema.get("enum")) is list
-    ]
+    schemas = turn.schemas(name).items()
+    listed = [k for k, schema in schemas if k in values and isinstance(schema.get("enum"), list)]
     if not listed:
         return None
     key = chance.choice(listed)
@@ -231,12 +228,9 @@ def outside_enum(turn: Turn, name: str, values: JsonObject, chance: Random) -> S
 
 def unsaid_value(turn: Turn, name: str, values: JsonObject, chance: Random) -> Spoilt:
     """A value of the right type that nobody said."""
-    free = [
-        key
-        for key, schema in turn.schemas(name).items()
-        if key in values and not {"enum", "const"} & schema.keys()
-    ]
-    free = [key for key in free if _unsaid(values[key], chance) is not None]
+    schemas = turn.schemas(name).items()
+    given = [k for k, schema in schemas if k in values and not {"enum", "const"} & schema.keys()]
+    free = [key for key in given if _unsaid(values[key], chance) is not None]
     if not free:
         return None
     key = chance.choice(free)

@@ -86,7 +86,7 @@ def conversation_row(value: JsonObject, row: ForeignRow) -> Reading:
         elif who == "result":
             taken.results(words)
         elif who == "system":
-            in_record = isinstance(words, str) and taken.has_tools  # which holds them as APIs
+            in_record = isinstance(words, str) and taken.pool  # which holds them as APIs
             taken.system(tagged(words, "tools")[0] if in_record else words)
         elif who == "user":
             taken.user(words)

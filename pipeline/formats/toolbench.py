@@ -133,12 +133,11 @@ def _parameters(entry: dict[str, Any]) -> tuple[JsonObject, list[str]]:
                 schema["description"] = about
             if key == "required_parameters":
                 required.append(name)
-                schema |= {} if value is None else {"examples": [value]}
-            else:
-                schema |= {} if value is None else {"default": value}
-            properties[name] = schema
-            if value is None and one.get("default") not in (None, "", [], {}):
+            if value is not None:
+                schema |= {"examples": [value]} if name in required else {"default": value}
+            elif one.get("default") not in (None, "", [], {}):
                 lost.append(f"parameters.{name}.default")
+            properties[name] = schema
     return {"type": "object", "properties": properties, "required": required}, lost
 
 

@@ -26,7 +26,6 @@ from toolloom.agents.simulator import environment_of, system_turn
 from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.curation.contamination import (
-    BenchmarkIndex,
     contamination_of,
     read_benchmarks,
 )
@@ -99,9 +98,8 @@ def draw_templates(given: StageInput) -> Iterator[Sifted]:
     apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
     language, distractors = recipe.languages[0], recipe.queries.distractors
     of = Given(apis, recipe.seed, language, distractors, recipe.splits)
-    yield from map(
-        record_line, load_templates(plan.templates, of)
-    )  # read once what is mined was taken
+    # Read once what is mined was taken.
+    yield from map(record_line, load_templates(plan.templates, of))
 
 
 def _samples(given: StageInput, plan: ExpansionPlan) -> Iterator[tuple[Split, JsonObject]]:
@@ -189,12 +187,12 @@ class _Row(NamedTuple):
 
     @classmethod
     def of(cls, source: str, sample: JsonObject, findings: tuple[Finding, ...]) -> _Row:
-        calls = signature(sample["dialogue"]["query"]["intent"])
-        return cls(source, _mark(calls, compared(sample)), to_line(sample), findings)
+        mark = _mark(sample["dialogue"]["query"]["intent"], compared(sample))
+        return cls(source, mark, to_line(sample), findings)
 
 
-def _mark(calls: str, words: str) -> int:
-    return hashed(f"{calls}\0{words}")
+def _mark(intent: list[JsonObject], words: str) -> int:
+    return hashed(f"{signature(intent)}\0{words}")
 
 
 class _Run:
@@ -206,10 +204,9 @@ class _Run:
         self._marks: set[int] = set()
         numbers: dict[str, int] = defaultdict(int)
         for _, row in given.rows.objects():
-            calls = signature(row["dialogue"]["query"]["intent"])
-            self._marks.add(_mark(calls, compared(row)))
+            self._marks.add(_mark(row["dialogue"]["query"]["intent"], compared(row)))
         for _, row in given.known.objects():
-            self._marks.add(_mark(signature(row["intent"]), row["text"]))
+            self._marks.add(_mark(row["intent"], row["text"]))
             if found := _NUMBERED.fullmatch(row["id"]):
                 numbers[found[1]] = max(numbers[found[1]], int(found[2]) + 1)
         self._templates: list[_Source] = []
@@ -217,30 +214,26 @@ class _Run:
             made = Template.model_validate(row)
             rows = TemplateRenderer(made).distinct - (made.kind == "mined")
             self._templates.append(_Source(made.id, " ".join(made.combination), rows))
-        self._apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
+        recipe = given.recipe
+        apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
+        # Each version that is added to draws states of its own.
+        drawn = f"{STAGE} {recipe.extend.version if recipe.extend else ''}"
         self._worlds: list[tuple[Sampler, dict[int, _Source]]] = []
         for _, row in given.earlier("worlds").objects():
-            self._add_world(World.model_validate(row))
-        scripts = chain.from_iterable(found.values() for _, found in self._worlds)
-        self.sources = [*self._templates, *scripts]
+            world = World.model_validate(row)
+            sampler = Sampler(recipe, world, apis, drawn)
+            scripts = {
+                place: _Source(f"{world.name}-{recipe.seed}-{place:03d}", world.name)
+                for place, script in enumerate(sampler.scripts)
+                if split_of_script(recipe.splits, world, script.name) in self._plan.splits
+            }
+            self._worlds.append((sampler, scripts))
+        played = chain.from_iterable(scripts.values() for _, scripts in self._worlds)
+        self.sources = [*self._templates, *played]
         self._by_id = {source.id: source for source in self.sources}
         for source in self.sources:
             source.number = numbers[source.id]
-        against = given.recipe.curation.against
-        self._index: BenchmarkIndex | None = read_benchmarks(given) if against else None
-
-    def _add_world(self, world: World) -> None:
-        """A world with the scripts that are of wanted splits. Each version that is added to draws
-        states of its own."""
-        recipe = self._given.recipe
-        version = recipe.extend.version if recipe.extend else ""
-        sampler = Sampler(recipe, world, self._apis, f"{STAGE} {version}")
-        sources = {
-            place: _Source(f"{world.name}-{recipe.seed}-{place:03d}", world.name)
-            for place, script in enumerate(sampler.scripts)
-            if split_of_script(recipe.splits, world, script.name) in self._plan.splits
-        }
-        self._worlds.append((sampler, sources))
+        self._index = read_benchmarks(given) if recipe.curation.against else None
 
     def rows(self) -> Iterator[Sifted]:
         """The rows of this pass, those of templates first."""

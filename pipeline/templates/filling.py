@@ -14,10 +14,9 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, product
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, meta, nodes
 from jinja2.exceptions import SecurityError
@@ -110,10 +109,8 @@ FILTERS = ("lower", "upper", "title", "capitalize", "trim", "length", "first", "
 def _sandbox() -> _Sandbox:
     made = _Sandbox(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
     made.globals.clear()
-    made.filters = {
-        **{name: made.filters[name] for name in FILTERS if name in made.filters},
-        **_OURS,
-    }
+    known = {**made.filters, **_OURS}
+    made.filters = {name: known[name] for name in FILTERS}
     return made
 
 
@@ -293,16 +290,14 @@ class TemplateRenderer:
 _TRIES = 2_000  # draws for a preview
 
 
-@dataclass(frozen=True)
-class PreviewRow:
+class PreviewRow(NamedTuple):
     """A row of a template, and what the certain checks say of it."""
 
     sample: Sample
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True)
-class TemplatePreview:
+class TemplatePreview(NamedTuple):
     """A template, and some of its rows: the original values first."""
 
     template: Template

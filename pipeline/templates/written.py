@@ -40,6 +40,7 @@ from toolloom.pipeline.checks.schema import (
     first_type,
     fits,
     is_number,
+    texts_in,
     violations,
 )
 from toolloom.pipeline.checks.transcript import shown
@@ -255,9 +256,9 @@ def _documents(paths: Iterable[str | Path]) -> Iterator[WrittenDocument]:
                 document = read(file, TemplateFileError)
             except TemplateFileError as error:
                 mistakes.append(str(error))
-                continue
-            yield document
-            mistakes += document.mistakes()
+            else:
+                yield document
+                mistakes += document.mistakes()
     if mistakes:
         raise TemplateFileError("\n".join(mistakes))
 
@@ -277,17 +278,14 @@ def _apis(form: FileForm, document: WrittenDocument) -> list[Api]:
     if not form.apis:
         document.fault((), "missing: the file names no `apis`, and no dataset was given.", "apis")
         return []
-    path = document.path.parent / form.apis
-    apis, what = list[Api](), f"there are no APIs in {path}."
-    if not path.exists():
-        what = f"there is no {path}."
-    else:
+    path, found = document.path.parent / form.apis, list[Any]()
+    what = f"there are no APIs in {path}." if path.exists() else f"there is no {path}."
+    if path.exists():
         try:
-            apis = [
-                item for item in imported(ApiSource(path=str(path)))[0] if isinstance(item, Api)
-            ]
+            found, _ = imported(ApiSource(path=str(path)))
         except (ImportFailed, OSError) as error:
             what = str(error).removeprefix("apis.sources: ")
+    apis = [item for item in found if isinstance(item, Api)]
     if not apis:
         document.fault(("apis",), what)
     return apis
@@ -295,6 +293,17 @@ def _apis(form: FileForm, document: WrittenDocument) -> list[Api]:
 
 class PoolMistake(ValueError):
     """A pool that gives no values, in words for the person who wrote it."""
+
+
+def _variable(value: Any) -> str:
+    """The variable that a text is, and nothing else."""
+    one = _ONE_NAME.fullmatch(value) if isinstance(value, str) else None
+    return one[1] if one else ""
+
+
+def _names_in(value: Any) -> set[str]:
+    """The variables of all texts in a value."""
+    return {name for text in texts_in(value) if is_text(text) for name in names_in(text)}
 
 
 class _Part(NamedTuple):
@@ -305,12 +314,6 @@ class _Part(NamedTuple):
     name: str
     schema: Any
     about: str
-
-    @property
-    def variable(self) -> str:
-        """The variable that it is, and nothing else."""
-        one = _ONE_NAME.fullmatch(self.value) if isinstance(self.value, str) else None
-        return one[1] if one else ""
 
     def texts(self) -> Iterator[_Part]:
         """The texts in it."""
@@ -325,12 +328,6 @@ class _Part(NamedTuple):
             yield self
         for part, key, name, of in inside:
             yield from _Part(part, (*self.place, key), name, of, self.about).texts()
-
-
-def _names_in(value: Any) -> set[str]:
-    """The variables of all texts in a value."""
-    texts = _Part(value, (), "", True, "").texts()
-    return {name for text in texts for name in names_in(text.value)}
 
 
 def _fields(api: Api) -> JsonObject:
@@ -405,7 +402,7 @@ class _Compiler:
             return None
         self._add_pools(needed | {n for api in self.apis for n in _fields(api)}, said, leaves)
         responses = [self._response(n, api) for n, api in enumerate(self.apis)]
-        values = {*self.texts, *(name for _, pool in self.pools for name in pool.slots)}
+        values = self.slots | {*self.texts}
         for place, source in texts:
             for name in sorted(self._names(source, place) - values):
                 hint = nearest(name, values, "variables with values are")
@@ -441,16 +438,18 @@ class _Compiler:
             about = f"response of {api.id}"
             yield _Part(call.response, (*at, "response"), "response", schema, about)
 
-    def _pool_of(self, name: str) -> Choice | None:
-        return next((pool for _, pool in self.pools if name in pool.slots), None)
+    @property
+    def slots(self) -> set[str]:
+        """The variables that have their values."""
+        return {name for _, pool in self.pools for name in pool.slots}
 
     def _add_pools(self, wanted: set[str], said: set[str], leaves: Sequence[_Part]) -> None:
         """The template's own pools, then those of its file for what has no values yet, then values
         of the schema of what the goal or a response tells."""
-        fills = {leaf.variable: leaf for leaf in leaves if leaf.variable}
+        fills = {name: leaf for leaf in leaves if (name := _variable(leaf.value))}
         for slot, raw in self.form.pools.items():
             place, names = (*self.place, "pools", slot), _names_of(slot, raw)
-            if again := [name for name in names if self._pool_of(name)]:
+            if again := [name for name in names if name in self.slots]:
                 self.document.fault(place, f"`{again[0]}` has its values already.")
             elif not wanted & {*names}:
                 self.document.fault(place, f"no text has the variable `{slot}`.")
@@ -458,13 +457,13 @@ class _Compiler:
                 self._add_pool(slot, raw, place, fills.get(slot))
         for slot, raw in self.file.pools.items():
             names = _names_of(slot, raw)
-            if wanted & {*names} and not any(map(self._pool_of, names)):
+            if wanted & {*names} and not self.slots & {*names}:
                 self.used.add(slot)
                 self._add_pool(slot, raw, ("pools", slot), fills.get(slot))
         for leaf in leaves:
-            told = leaf.variable in said or "response" in leaf.place
-            if leaf.variable and told and not self._pool_of(leaf.variable):
-                self._add_pool(leaf.variable, "schema", leaf.place, leaf)
+            name = _variable(leaf.value)
+            if name and (name in said or "response" in leaf.place) and name not in self.slots:
+                self._add_pool(name, "schema", leaf.place, leaf)
 
     def _add_pool(self, slot: str, raw: Any, place: Place, leaf: _Part | None) -> None:
         names = _names_of(slot, raw)
@@ -517,8 +516,8 @@ class _Compiler:
         schema, count = as_dict(leaf.schema), min(count, POOL_VALUES)
         for key in ("enum", "examples"):
             listed = schema.get(key)
-            usable = [v for v in listed if fits(schema, v)] if isinstance(listed, list) else []
-            if usable := [v for v in usable if v is not None and v != ""]:
+            told = [v for v in listed if v not in (None, "")] if isinstance(listed, list) else []
+            if usable := [v for v in told if fits(schema, v)]:
                 return _distinct(usable, count)
         tries = range(1 if first_type(schema) == "boolean" else count * TRIES)
         draw = self._drawer(rng)
@@ -544,8 +543,8 @@ class _Compiler:
         def mark(part: Any) -> Any:
             if not is_text(part):
                 return part
-            if one := _ONE_NAME.fullmatch(part):
-                return marker(one[1])
+            if only := _variable(part):
+                return marker(only)
             slot = next((s for s, source in self.texts.items() if source == part), "")
             slot = slot or f"text {len(self.texts) + 1}"
             self.texts[slot] = part
@@ -561,7 +560,7 @@ class _Compiler:
         made = call.response if given else self._drawn(number, api, call.arguments)
         for name, value in item_of(made).items():
             self.fields.setdefault(name, number)
-            if not self._pool_of(name) and name not in self.texts and _may_vary(name, value):
+            if name not in self.slots | {*self.texts} and _may_vary(name, value):
                 self.texts[name] = value if isinstance(value, str) else f"{{{{ {value!r} }}}}"
         return self._marked(made)
 
@@ -571,7 +570,7 @@ class _Compiler:
         rng, schemas = self._rng_for(f"call {number}"), _fields(api)
         try:
             known = filled(self._marked(arguments), self._first())
-            first = self._first()
+            first = self._first()  # with the texts that were just marked
             made = respond(api, {**first, **known}, self._drawer(rng))
         except (NoValue, KeyError) as error:
             what = f"nothing says what `{error}` in the response of {api.id} looks like"
@@ -623,8 +622,7 @@ class _Compiler:
             references: dict[str, Reference] = {}
             for name, value in self.form.calls[number].arguments.items():
                 unsaid = _names_in(value) - told
-                only = _Part(value, (), name, True, "").variable
-                if only in unsaid and self.fields.get(only, number) < number:
+                if (only := _variable(value)) in unsaid and self.fields.get(only, number) < number:
                     references[name] = Reference(call=self.fields[only], field=only)
                     continue
                 for each in sorted(unsaid):

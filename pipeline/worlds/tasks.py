@@ -58,7 +58,7 @@ NEAR = 0.6  # share of later changes that are about rows which were spoken of
 YES = 0.5  # share of confirmations that are given
 MOST_FACTS = 10  # that an answer tells
 DEEPEST = 3  # lookups for the arguments of lookups
-FEW = 4  # rows that are listed without a condition
+FEW = 4  # rows that are listed without a condition, unless one says what they are called
 WORDS = 4  # of a name, that are searched for
 
 Label: TypeAlias = tuple[tuple[str, Json], ...]  # what is said of a row, by the field it stands in
@@ -351,15 +351,17 @@ class Task:
 
     def _reads(self, read: str, want: Want) -> bool:
         """Make a read with what a want says, or so that it shows a row which the want names."""
-        kinds = self.lookups.required(read).items()
-        given = {argument: self._borrowed(argument, kind, want) for argument, kind in kinds}
-        if None not in given.values() and not self.look(read, given).error:
-            self.run(read, given)
-            return True
-        return any(
+        if any(
             read in self.lookups.ways[entity] and self.tries(self.find, read, entity, key, want)
             for entity, key in self.lookups.keys(*want)
-        )
+        ):
+            return True
+        kinds = self.lookups.required(read).items()
+        given = {argument: self._borrowed(argument, kind, want) for argument, kind in kinds}
+        if None in given.values() or self.look(read, given).error:
+            return False
+        self.run(read, given)
+        return True
 
     def _borrowed(self, argument: str, kind: Kind, want: Want) -> Json:
         """What an argument of a read means, if a want has one that means the same."""
@@ -416,7 +418,7 @@ class Task:
             return {s.key for s in self.look(way, given).shown if s.entity == entity}
 
         whole, kinds = keys(args), self.lookups.kinds(way)
-        if key in whole and (entity in self.lookups.own or len(whole) <= FEW):
+        if key in whole and entity in self.lookups.own:
             return args
         row, trials = self.state["tables"][entity][key], list[tuple[bool, str, Json]]()
         for argument, kind in kinds.items():
@@ -429,7 +431,9 @@ class Task:
                 trials += [(False, argument, text) for text in sorted(texts)]
             elif row.get(argument):
                 trials.append((True, argument, row[argument]))
-        for _, argument, value in sorted(self.shuffled(trials), key=lambda trial: trial[0]):
+        for other, argument, value in sorted(self.shuffled(trials), key=lambda trial: trial[0]):
+            if other and key in whole and len(whole) <= FEW:
+                break
             given = {**args, argument: value}
             there = keys(given)
             if key in there and there != whole:
