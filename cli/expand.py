@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say
-from toolloom.cli.run import From, Name, NextSeed, RunOptions, extend, with_run_options
+from toolloom.cli.run import From, Name, NextSeed, RecipeAt, RunOptions, extend, with_run_options
 
 if TYPE_CHECKING:
     from toolloom.pipeline.store.version import Version
@@ -41,10 +41,6 @@ app = typer.Typer(
     help="Add rows of templates to a dataset, or preview what written templates make.",
 )
 
-RecipeAt = Annotated[
-    Path | None,
-    typer.Option(metavar="RECIPE", help="Recipe whose models to use, instead of the last run's."),
-]
 Splits = Annotated[
     list[str] | None, typer.Option("--split", metavar="SPLIT", help="A split; may be repeated.")
 ]

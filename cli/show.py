@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from toolloom.cli.console import HERE, Dataset, Outputs, known, say, ticking
+from toolloom.cli.console import HERE, Dataset, Outputs, known, say, ticker
 from toolloom.cli.run import tell_templates
 
 if TYPE_CHECKING:
@@ -134,10 +134,10 @@ def report(
 
     version = find_version(outputs, dataset)
     path = reports.path_of(version, output)
-    with ticking() as tell:
-        seen = reports.read(version, lambda n, of: tell(f"{n:,} of {of:,} rows read"))
-        html = reports.page(version, seen).encode()
-        write_lines(path, [html])
+    tell = ticker()
+    seen = reports.read(version, lambda n, of: tell(f"{n:,} of {of:,} rows read"))
+    html = reports.page(version, seen).encode()
+    write_lines(path, [html])
     say(f"{path}: the report of {version.label}, {len(html) / 1e6:.1f} MB. Open it in a browser.")
 
 

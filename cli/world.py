@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -425,13 +426,10 @@ def _drawn(file: Path, seed: int, state_file: Path | None = None) -> tuple[Any, 
 
 def _lines() -> Iterator[str]:
     """What is typed, until an empty line, `quit` or the end."""
-    while True:
-        if sys.stdin.isatty():
-            print("> ", end="", flush=True)
-        line = sys.stdin.readline().strip()
-        if line in ("", "quit"):
-            return
-        yield line
+    prompt = "> " if sys.stdin.isatty() else ""
+    with suppress(EOFError):
+        while (line := input(prompt).strip()) not in ("", "quit"):
+            yield line
 
 
 def _arguments(text: str) -> Any:

@@ -730,9 +730,6 @@ def _key(base_url: str, key_env: str) -> str:
 def is_loopback(base_url: str) -> bool:
     """Whether the address is this machine's own."""
     host = urlsplit(base_url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host == "localhost" or host.endswith(".localhost")

@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from toolloom.pipeline.dataset.figures import (
@@ -325,13 +324,8 @@ def complexity_sections(report: ComplexityReport) -> list[Section]:
 
 def export_sections(report: ExportReport) -> list[Section]:
     """The files with their rows, and what is not in them."""
-
-    def near(path: Path) -> str:
-        inside = path.resolve().is_relative_to(Path.cwd())
-        return str(path.resolve().relative_to(Path.cwd()) if inside else path)
-
     return [
-        *table(("file", "rows"), [(near(path), rows) for path, rows in report.files.items()]),
+        *table(("file", "rows"), [(str(path), rows) for path, rows in report.files.items()]),
         *table(("left out because", "samples"), report.unfit.most_common()),
         *table(("rows do not hold", "samples"), report.lost.most_common()),
     ]
