@@ -192,12 +192,22 @@ def preview(
 def _templates(
     paths: list[Path], version: Version | None, seed: int
 ) -> tuple[list[Template], list[Rejected]]:
-    """The templates that are asked for, and the samples that make none."""
+    """The templates that are asked for, else those of the first samples of each split; and the
+    samples that make none."""
+    from toolloom.pipeline.templates.mine import SeenValues, mine
     from toolloom.pipeline.templates.written import Given, load_templates
-    from toolloom.schemas import Api, Rejected, Template
+    from toolloom.schemas import Api, Rejected, Split, Template
 
     if not paths and version is not None:
-        made = _mined(version)
+        made: list[Template | Rejected] = []
+        for split in version.splits("samples"):
+            samples = islice(version.samples(split), MINED)
+            # In worlds scripts are played instead.
+            dumped = [s.model_dump(mode="json") for s in samples if not s.dialogue.query.setting]
+            seen = SeenValues()  # of its split alone: no value crosses over
+            for sample in dumped:
+                seen.add(sample)
+            made += (mine(sample, seen, Split(split)) for sample in dumped)
         refused = [one for one in made if isinstance(one, Rejected)]
         return [one for one in made if isinstance(one, Template)], refused
     if version is None:
@@ -208,20 +218,3 @@ def _templates(
             api = Api.model_validate_json(row["record"])
         known.setdefault(api.id, api)
     return load_templates(paths, Given([*known.values()], seed=seed)), []
-
-
-def _mined(version: Version) -> list[Template | Rejected]:
-    """Templates of the first samples of each split, and those that can be none; in worlds scripts
-    are played instead."""
-    from toolloom.pipeline.templates.mine import SeenValues, mine
-    from toolloom.schemas import Split
-
-    made: list[Template | Rejected] = []
-    for split in version.splits("samples"):
-        samples = islice(version.samples(split), MINED)
-        dumped = [s.model_dump(mode="json") for s in samples if not s.dialogue.query.setting]
-        known = SeenValues()  # of its split alone: no value crosses over
-        for sample in dumped:
-            known.add(sample)
-        made += (mine(sample, known, Split(split)) for sample in dumped)
-    return made

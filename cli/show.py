@@ -141,12 +141,6 @@ def report(
     say(f"{path}: the report of {version.label}, {len(html) / 1e6:.1f} MB. Open it in a browser.")
 
 
-COPY = {
-    True: "It is a new copy of toolloom's notebook: change it as you like.",
-    False: "It is your copy, as you left it.",
-}
-
-
 def notebook(
     dataset: Annotated[
         str | None,
@@ -208,7 +202,8 @@ def notebook(
         "LabApp.news_url": None,
         "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
     }
-    say(f"{path}: opens {opens}. {COPY[is_new]}")
+    is_what = "a new copy of toolloom's notebook: change it as you like"
+    say(f"{path}: opens {opens}. It is {is_what if is_new else 'your copy, as you left it'}.")
     sys.stdout.flush()
     # From here on the process is Jupyter's: so is Ctrl-C, and nothing is left behind.
     command = [sys.executable, "-m", "jupyterlab", *(f"--{k}={v}" for k, v in chosen.items())]

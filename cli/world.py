@@ -205,8 +205,6 @@ def serve(file: WorldFile, seed: SeedOf = 0, state_file: StateOf = None) -> None
 
     Example: `toolloom world serve recipes/worlds/shop.yaml --seed 7`
     """
-    import asyncio
-
     from toolloom.pipeline.environments import mcp
     from toolloom.pipeline.worlds.library import briefing
 

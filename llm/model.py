@@ -114,8 +114,7 @@ class Gateway(Shared):
         endpoint = model.endpoint
         name = public(endpoint.base_url), endpoint.model
         if name not in self._batchers:
-            tries = endpoint.retry.tries
-            self._batchers[name] = Batcher(client, self, model.commit, tries, self._pace)
+            self._batchers[name] = Batcher(client, self, model.commit, self._pace)
         self._batchers[name].allow(endpoint.concurrency)
         return self._batchers[name]
 
