@@ -17,7 +17,7 @@ from toolloom.cli.console import (
     deliver,
     known,
     say,
-    ticking,
+    ticker,
 )
 
 if TYPE_CHECKING:
@@ -106,12 +106,11 @@ def import_(
     if not given:
         raise NothingFound("There is nothing to import: name a SOURCE, or a server with --mcp.")
     pool = open_pool(outputs, into)
-    with ticking() as tell:
-        marks = {"category": category, "collection": collection}
-        marked = [source.model_copy(update=marks) for source in given]
-        made, failed = import_into(
-            pool, marked, outputs, lambda source, n: tell(f"{source}: {n:,} APIs so far")
-        )
+    marks, tell = {"category": category, "collection": collection}, ticker()
+    marked = [source.model_copy(update=marks) for source in given]
+    made, failed = import_into(
+        pool, marked, outputs, lambda source, n: tell(f"{source}: {n:,} APIs so far")
+    )
     imports = [each.model_dump(mode="json") for each in made]
     whole = safe_json({"pool": pool.name, "imports": imports, "failed": failed})
     apis = sum(one.imported for one in made)

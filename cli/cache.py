@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from toolloom.cli.console import HERE, Outputs, say
-
-if TYPE_CHECKING:
-    from toolloom.llm.cache import Cache
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,7 +39,9 @@ def stats(outputs: Outputs = HERE, cache: CacheAt = None) -> None:
 
     Example: `toolloom cache stats`
     """
-    say(_opened(outputs, cache).sections())
+    from toolloom.llm.cache import Cache, address
+
+    say(Cache(address(outputs, cache), new=False).sections())
 
 
 @app.command()
@@ -76,6 +74,7 @@ def prune(
 
     Example: `toolloom cache prune --older-than 30d --dry-run`
     """
+    from toolloom.llm.cache import Cache, address
     from toolloom.schemas import NothingFound
 
     if not older_than and model is None and run is None:
@@ -88,10 +87,4 @@ def prune(
             )
         chosen["at < ?"] = time.time() - int(age[1]) * AGES[age[2]]
     chosen |= {f"{name} = ?": v for name, v in (("model", model), ("run", run)) if v is not None}
-    say(_opened(outputs, cache).prune(chosen, dry=dry_run))
-
-
-def _opened(outputs: Path, given: str | None) -> Cache:
-    from toolloom.llm.cache import Cache, address
-
-    return Cache(address(outputs, given), new=False)
+    say(Cache(address(outputs, cache), new=False).prune(chosen, dry=dry_run))

@@ -6,10 +6,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
@@ -91,30 +89,21 @@ def say(*things: RenderableType | list[Section]) -> None:
             console.print(text(thing) if whole else thing, soft_wrap=whole)
 
 
-@contextmanager
-def ticking() -> Iterator[Callable[[str], None]]:
-    """For work that is no run: yields what is told how far it is, in words, as often as one likes;
-    a line is printed on standard error now and then, from a thread."""
+def ticker() -> Callable[[str], None]:
+    """For work that is no run: it is told how far that is, in words, as often as one likes, and
+    now and then prints what it is told on standard error."""
     from toolloom.pipeline.render.terminal import text
 
-    over, began, words, console = threading.Event(), time.monotonic(), [""], console_on(sys.stderr)
-
-    def tick() -> None:
-        while not over.wait(SECONDS_BETWEEN_LINES):
-            if words[0]:
-                seconds = time.monotonic() - began
-                console.print(text(f"{words[0]}, {seconds:.0f} s"), soft_wrap=True)
+    console, began = console_on(sys.stderr), time.monotonic()
+    printed = began
 
     def tell(line: str) -> None:
-        words[0] = line
+        nonlocal printed
+        if (now := time.monotonic()) >= printed + SECONDS_BETWEEN_LINES:
+            printed = now
+            console.print(text(f"{line}, {now - began:.0f} s"), soft_wrap=True)
 
-    thread = threading.Thread(target=tick, daemon=True)
-    thread.start()
-    try:
-        yield tell
-    finally:
-        over.set()
-        thread.join()
+    return tell
 
 
 def deliver(report: str, target: str | None, *things: RenderableType | list[Section]) -> None:
@@ -155,7 +144,7 @@ def as_json(record: logging.LogRecord) -> str:
     }
     if record.exc_info:
         told["traceback"] = logging.Formatter().formatException(record.exc_info)
-    return json.dumps(_hidden(told), default=str)
+    return json.dumps(_hidden(told), default=lambda other: SECRETS.hide(str(other)))
 
 
 def as_text(record: logging.LogRecord) -> str:
@@ -174,9 +163,7 @@ def _hidden(value: Any) -> Any:
         return {name: _hidden(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_hidden(inner) for inner in value]
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return SECRETS.hide(str(value))
+    return SECRETS.hide(value) if isinstance(value, str) else value
 
 
 class Outlet(logging.Handler):
@@ -205,22 +192,21 @@ class Outlet(logging.Handler):
 
     def begin(self) -> None:
         """Also once more, after a library has set up handlers of its own."""
+        root = logging.getLogger()
+        root.handlers[:] = [self]
         # Of other libraries only warnings: some tell of every request at INFO.
-        others = logging.DEBUG if self._chosen == "debug" else logging.WARNING
-        self._set([self], others, self._chosen.upper(), self.json_lines)
+        root.setLevel(logging.DEBUG if self._chosen == "debug" else logging.WARNING)
+        LOG.setLevel(self._chosen.upper())
+        logging.captureWarnings(self.json_lines)
         Outlet.opened = self
 
     def end(self) -> None:
-        self._set(*self._before, False)
-        Outlet.opened = None
-
-    @staticmethod
-    def _set(handlers: list[logging.Handler], level: int, ours: int | str, warned: bool) -> None:
         root = logging.getLogger()
-        root.handlers[:] = handlers
+        root.handlers[:], level, ours = self._before
         root.setLevel(level)
         LOG.setLevel(ours)
-        logging.captureWarnings(warned)
+        logging.captureWarnings(False)
+        Outlet.opened = None
 
 
 def close_log() -> None:

@@ -9,7 +9,7 @@ import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,13 +23,10 @@ from toolloom.cli.console import (
     deliver,
     known,
     say,
-    ticking,
+    ticker,
 )
-from toolloom.cli.run import From, Name, NextSeed, RunOptions, extend, with_run_options
+from toolloom.cli.run import From, Name, NextSeed, RecipeAt, RunOptions, extend, with_run_options
 from toolloom.pipeline.store.secrets import SECRETS
-
-if TYPE_CHECKING:
-    from toolloom.pipeline.formats.audit import AuditReport
 
 
 @with_run_options
@@ -39,13 +36,7 @@ def regenerate(
     dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="The dataset.")],
     version: From = None,
     seed: NextSeed = None,
-    recipe: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="RECIPE",
-            help="Recipe whose models and queries to use, instead of the last run's.",
-        ),
-    ] = None,
+    recipe: RecipeAt = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the rows; draw new queries and add what they give.")
     ] = False,
@@ -118,13 +109,12 @@ def verify(what: Dataset, json_file: JsonFile = None, outputs: Outputs = HERE) -
     from toolloom.pipeline.pages.sections import verify_sections
     from toolloom.pipeline.store.version import find_folder
 
-    cores = os.cpu_count() or 1
-    with ticking() as tell:
-        report = verified(
-            find_folder(outputs, what),
-            lambda done, of: tell(f"{done:,} of {of:,} rows verified"),
-            cores if cores > 1 else 0,
-        )
+    cores, tell = os.cpu_count() or 1, ticker()
+    report = verified(
+        find_folder(outputs, what),
+        lambda done, of: tell(f"{done:,} of {of:,} rows verified"),
+        cores if cores > 1 else 0,
+    )
     deliver(report.model_dump_json(indent=2), json_file, verify_sections(report))
     if not report.good:
         raise typer.Exit(FOUND)
@@ -246,14 +236,14 @@ def audit(
     from toolloom.pipeline.formats import audit as audits
     from toolloom.pipeline.formats.audit import flagged_rows, write_report
 
-    writing = flagged_rows(flagged, file) if flagged else nullcontext()
-    with ticking() as tell, writing as flag:
-
-        def watch(report: AuditReport) -> None:
-            if report.rows % 50 == 0:
-                tell(f"{report.rows:,} rows, {report.flagged:,} with findings")
-
-        report = audits.audit(file, examples=n, flag=flag, tell=watch)
+    tell = ticker()
+    with flagged_rows(flagged, file) if flagged else nullcontext() as flag:
+        report = audits.audit(
+            file,
+            examples=n,
+            flag=flag,
+            tell=lambda so_far: tell(f"{so_far.rows:,} rows, {so_far.flagged:,} with findings"),
+        )
     if json_file and json_file != "-":
         write_report(Path(json_file), report, file)
     if json_file == "-":

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say
-from toolloom.cli.run import From, Name, NextSeed, RunOptions, extend, with_run_options
+from toolloom.cli.run import From, Name, NextSeed, RecipeAt, RunOptions, extend, with_run_options
 
 if TYPE_CHECKING:
     from toolloom.pipeline.store.version import Version
@@ -41,10 +41,6 @@ app = typer.Typer(
     help="Add rows of templates to a dataset, or preview what written templates make.",
 )
 
-RecipeAt = Annotated[
-    Path | None,
-    typer.Option(metavar="RECIPE", help="Recipe whose models to use, instead of the last run's."),
-]
 Splits = Annotated[
     list[str] | None, typer.Option("--split", metavar="SPLIT", help="A split; may be repeated.")
 ]
@@ -196,12 +192,22 @@ def preview(
 def _templates(
     paths: list[Path], version: Version | None, seed: int
 ) -> tuple[list[Template], list[Rejected]]:
-    """The templates that are asked for, and the samples that make none."""
+    """The templates that are asked for, else those of the first samples of each split; and the
+    samples that make none."""
+    from toolloom.pipeline.templates.mine import SeenValues, mine
     from toolloom.pipeline.templates.written import Given, load_templates
-    from toolloom.schemas import Api, Rejected, Template
+    from toolloom.schemas import Api, Rejected, Split, Template
 
     if not paths and version is not None:
-        made = _mined(version)
+        made: list[Template | Rejected] = []
+        for split in version.splits("samples"):
+            samples = islice(version.samples(split), MINED)
+            # In worlds scripts are played instead.
+            dumped = [s.model_dump(mode="json") for s in samples if not s.dialogue.query.setting]
+            seen = SeenValues()  # of its split alone: no value crosses over
+            for sample in dumped:
+                seen.add(sample)
+            made += (mine(sample, seen, Split(split)) for sample in dumped)
         refused = [one for one in made if isinstance(one, Rejected)]
         return [one for one in made if isinstance(one, Template)], refused
     if version is None:
@@ -212,20 +218,3 @@ def _templates(
             api = Api.model_validate_json(row["record"])
         known.setdefault(api.id, api)
     return load_templates(paths, Given([*known.values()], seed=seed)), []
-
-
-def _mined(version: Version) -> list[Template | Rejected]:
-    """Templates of the first samples of each split, and those that can be none; in worlds scripts
-    are played instead."""
-    from toolloom.pipeline.templates.mine import SeenValues, mine
-    from toolloom.schemas import Split
-
-    made: list[Template | Rejected] = []
-    for split in version.splits("samples"):
-        samples = islice(version.samples(split), MINED)
-        dumped = [s.model_dump(mode="json") for s in samples if not s.dialogue.query.setting]
-        known = SeenValues()  # of its split alone: no value crosses over
-        for sample in dumped:
-            known.add(sample)
-        made += (mine(sample, known, Split(split)) for sample in dumped)
-    return made

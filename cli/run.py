@@ -51,6 +51,9 @@ From = Annotated[
     str | None,
     typer.Option("--from", metavar="VERSION", help="Version to start from, instead of the latest."),
 ]
+RecipeAt = Annotated[
+    Path | None, typer.Option(metavar="RECIPE", help="Recipe to use, instead of the last run's.")
+]
 LogJson = Annotated[
     bool,
     typer.Option("--log-json", help="Write progress and log to stderr as JSON, one object a line."),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from toolloom.cli.console import HERE, Dataset, Outputs, known, say, ticking
+from toolloom.cli.console import HERE, Dataset, Outputs, known, say, ticker
 from toolloom.cli.run import tell_templates
 
 if TYPE_CHECKING:
@@ -134,17 +134,11 @@ def report(
 
     version = find_version(outputs, dataset)
     path = reports.path_of(version, output)
-    with ticking() as tell:
-        seen = reports.read(version, lambda n, of: tell(f"{n:,} of {of:,} rows read"))
-        html = reports.page(version, seen).encode()
-        write_lines(path, [html])
+    tell = ticker()
+    seen = reports.read(version, lambda n, of: tell(f"{n:,} of {of:,} rows read"))
+    html = reports.page(version, seen).encode()
+    write_lines(path, [html])
     say(f"{path}: the report of {version.label}, {len(html) / 1e6:.1f} MB. Open it in a browser.")
-
-
-COPY = {
-    True: "It is a new copy of toolloom's notebook: change it as you like.",
-    False: "It is your copy, as you left it.",
-}
 
 
 def notebook(
@@ -208,7 +202,8 @@ def notebook(
         "LabApp.news_url": None,
         "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
     }
-    say(f"{path}: opens {opens}. {COPY[is_new]}")
+    is_what = "a new copy of toolloom's notebook: change it as you like"
+    say(f"{path}: opens {opens}. It is {is_what if is_new else 'your copy, as you left it'}.")
     sys.stdout.flush()
     # From here on the process is Jupyter's: so is Ctrl-C, and nothing is left behind.
     command = [sys.executable, "-m", "jupyterlab", *(f"--{k}={v}" for k, v in chosen.items())]

@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -204,8 +205,6 @@ def serve(file: WorldFile, seed: SeedOf = 0, state_file: StateOf = None) -> None
 
     Example: `toolloom world serve recipes/worlds/shop.yaml --seed 7`
     """
-    import asyncio
-
     from toolloom.pipeline.environments import mcp
     from toolloom.pipeline.worlds.library import briefing
 
@@ -425,13 +424,10 @@ def _drawn(file: Path, seed: int, state_file: Path | None = None) -> tuple[Any, 
 
 def _lines() -> Iterator[str]:
     """What is typed, until an empty line, `quit` or the end."""
-    while True:
-        if sys.stdin.isatty():
-            print("> ", end="", flush=True)
-        line = sys.stdin.readline().strip()
-        if line in ("", "quit"):
-            return
-        yield line
+    prompt = "> " if sys.stdin.isatty() else ""
+    with suppress(EOFError):
+        while (line := input(prompt).strip()) not in ("", "quit"):
+            yield line
 
 
 def _arguments(text: str) -> Any:

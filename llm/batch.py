@@ -86,14 +86,13 @@ class Batcher:
         client: Client,
         gateway: Shared,
         commit: Callable[[str, str, Try], Awaitable[tuple[Reply, Usage]]],
-        tries: int,
         pace: Pace,
     ) -> None:
         """`commit(key, raw, try)` keeps a success and reads it; it raises Garbled if it is none."""
         self._client, self._gateway, self._commit = client, gateway, commit
         self._cache, self._budget = gateway.cache, gateway.budget
         self._at = client.caller.address, client.caller.model
-        self._tries, self._pace = tries, pace
+        self._pace = pace
         self._items: dict[str, BatchRequest] = {}  # all that is waited for
         self._gathered: dict[str, BatchRequest] = {}  # on the way into a batch
         self._size = 0  # of their lines
@@ -148,7 +147,7 @@ class Batcher:
                     return await item.answer
                 except Trouble as error:
                     number = item.last.number + (error.kind != 429)
-                    if number > self._tries:
+                    if number > self._client.retry.tries:
                         others = self._answers > answers
                         raise self._client.given_up(error, item.last.number, others) from error
                 item.last, item.answer = replace(item.last, number=number), asyncio.Future()

@@ -440,7 +440,7 @@ class Client:
             key="none" if endpoint.named else _key(base_url, endpoint.key_env),
             path=path,
         )
-        self._retry = endpoint.retry
+        self.retry = endpoint.retry
         self._timeout = endpoint.timeout
         self._base_url = base_url
         self._shared, self._budget = shared, shared.budget
@@ -576,12 +576,12 @@ class Client:
         def enough(state: tenacity.RetryCallState) -> bool:
             """Whether its tries or its patience are used up; waiting for a place costs none."""
             nonlocal seconds, failed
-            error, most = _error(state), self._retry.tries
+            error, most = _error(state), self.retry.tries
             failed += error.kind != 429  # that is no failure: it shall come later
             if error.kind == "connection" and not self._reached:
                 most = min(most, FIRST_CONTACT)
             seconds += error.seconds
-            return failed >= most or seconds + (error.pause or 0) > self._retry.patience
+            return failed >= most or seconds + (error.pause or 0) > self.retry.patience
 
         def wait(state: tenacity.RetryCallState) -> float:
             """The endpoint's own wish, or twice as long each time; not all come at once.
@@ -730,9 +730,6 @@ def _key(base_url: str, key_env: str) -> str:
 def is_loopback(base_url: str) -> bool:
     """Whether the address is this machine's own."""
     host = urlsplit(base_url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
+    with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host == "localhost" or host.endswith(".localhost")

@@ -176,7 +176,7 @@ def decode(raw: str, cached: bool) -> Reply:
         raise Garbled(f"the body is not a chat completion: {raw[:200]!r}", raw) from error
     usage = body.get("usage")
     details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
-    sent, received = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    sent, received = tokens_told(usage, "prompt_tokens"), tokens_told(usage, "completion_tokens")
     return Reply(
         text=text,
         finish_reason=str(choice.get("finish_reason") or ""),
@@ -184,7 +184,7 @@ def decode(raw: str, cached: bool) -> Reply:
         completion_tokens=received or 0,
         cached=cached,
         raw=raw,
-        cached_tokens=_count(details, "cached_tokens") or 0,
+        cached_tokens=tokens_told(details, "cached_tokens") or 0,
         metered=bool(sent) and received is not None,
         batched=body.get(IN_BATCH) is True,
     )
@@ -203,10 +203,10 @@ def _text(content: Any) -> str:
     return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _count(usage: Any, name: str) -> int | None:
+def tokens_told(usage: Any, name: str) -> int | None:
     """A number of tokens, or none where what is told is no such number."""
     count = usage.get(name) if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and 0 <= count < MOST_TOKENS else None
+    return count if type(count) is int and 0 <= count < MOST_TOKENS else None
 
 
 LONGEST_PAUSE = 3600.0

@@ -22,7 +22,6 @@ from toolloom.llm.local import guided
 from toolloom.llm.messages import (
     CHAT,
     EMBEDDINGS,
-    MOST_TOKENS,
     WORK,
     FormatRefused,
     Garbled,
@@ -33,6 +32,7 @@ from toolloom.llm.messages import (
     decode,
     encode,
     fingerprint,
+    tokens_told,
 )
 from toolloom.schemas import Budget, Endpoint, EndpointError, Price, Usage, digest
 from toolloom.schemas.recipe import public
@@ -73,7 +73,6 @@ class Gateway(Shared):
         super().__init__(cache, prices or {}, budget or Budget(), run)
         self._pace = pace
         self._models: dict[Endpoint, Model] = {}
-        self._embedders: dict[Endpoint, Embedder] = {}
         self._batchers: dict[tuple[str, str], Batcher] = {}
 
     async def __aenter__(self) -> Self:
@@ -106,19 +105,16 @@ class Gateway(Shared):
         return self._models[endpoint]
 
     def embedder(self, endpoint: Endpoint) -> Embedder:
-        """The embeddings of an endpoint, always the same ones; nothing is sent yet."""
-        if endpoint not in self._embedders:
-            self.limits(endpoint)
-            self._embedders[endpoint] = Embedder(endpoint, self)
-        return self._embedders[endpoint]
+        """The embeddings of an endpoint; nothing is sent yet."""
+        self.limits(endpoint)
+        return Embedder(endpoint, self)
 
     def batcher(self, model: Model, client: Client) -> Batcher:
         """The batches of a model, which agents that ask the same one share."""
         endpoint = model.endpoint
         name = public(endpoint.base_url), endpoint.model
         if name not in self._batchers:
-            tries = endpoint.retry.tries
-            self._batchers[name] = Batcher(client, self, model.commit, tries, self._pace)
+            self._batchers[name] = Batcher(client, self, model.commit, self._pace)
         self._batchers[name].allow(endpoint.concurrency)
         return self._batchers[name]
 
@@ -368,7 +364,5 @@ def decode_vectors(raw: str, count: int) -> tuple[list[Vector], int]:
     except ValueError as error:
         why = " ".join(str(error).split())[:200]
         raise Garbled(f"no embeddings ({why}): {raw[:200]!r}", raw) from error
-    tokens = body.usage.get("prompt_tokens") if isinstance(body.usage, dict) else None
-    if not (type(tokens) is int and 0 < tokens < MOST_TOKENS):
-        tokens = 0
-    return [np.asarray(rows[n], np.float32) for n in range(count)], tokens
+    vectors = [np.asarray(rows[n], np.float32) for n in range(count)]
+    return vectors, tokens_told(body.usage, "prompt_tokens") or 0

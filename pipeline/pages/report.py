@@ -541,8 +541,10 @@ def path_of(version: Version, output: Path | None) -> Path:
     path = Path(name) if output is None else output
     try:
         path = path / name if path.is_dir() else path
-        is_there = path.parent.is_dir()
-        is_other = path.exists() and _beginning(path) != MARK
+        is_there, is_other = path.parent.is_dir(), False
+        if path.exists():
+            with path.open("rb") as file:
+                is_other = file.read(len(MARK)) != MARK
     except (OSError, ValueError) as error:
         raise StoreError(f"{path}: cannot be read ({error}). Choose another --output.") from error
     if not is_there:
@@ -555,8 +557,3 @@ def path_of(version: Version, output: Path | None) -> Path:
             f"{path}: exists, and is not a report of toolloom's. Choose another file with --output."
         )
     return path
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(len(MARK))

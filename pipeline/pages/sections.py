@@ -8,13 +8,13 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from toolloom.pipeline.dataset.figures import (
     API_BANK,
     SHOWN,
     Counts,
+    StageCount,
     Summary,
     TemplateCoverage,
     added,
@@ -91,8 +91,7 @@ def counts_sections(counts: Counts, title: str = "") -> list[Section]:
         for level, known in coverage.combinations.items():
             rows.append((f"combinations: {level}", known.drawn, known.accepted))
         sections += table(("different", "drawn", "accepted"), rows)
-    asked = [(s.name, s.agent, s.use) for s in counts.stages if not (s.sifts or s.given)]
-    sections.append(_use_section([*asked, ("in all", "", counts.use)], counts.priced))
+    sections.append(_use_section(counts, (s for s in counts.stages if not (s.sifts or s.given))))
     words, rewrites = "", {stage.name for stage in counts.stages} >= {"rewritten"}
     if counts.accepted or not (counts.made or rewrites):
         words = (
@@ -115,11 +114,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[Section]:
     return [Section(head=head, rows=rows)] if rows else []
 
 
-def _use_section(rows: Iterable[tuple[str, str, Usage]], priced: bool) -> Section:
+def _use_section(counts: Counts, stages: Iterable[StageCount]) -> Section:
     """What models were asked by stage and agent; a column of dollars where prices are known."""
     head = ["stage", "agent", "requests", "tokens sent", "cached", "received"]
-    cells = [(stage, agent, *use_cells(use, priced)) for stage, agent, use in rows]
-    return Section(head=[*head, *(["cost"] if priced else [])], rows=cells)
+    rows = [(s.name, s.agent, *use_cells(s.use, counts.priced)) for s in stages]
+    rows.append(("in all", "", *use_cells(counts.use, counts.priced)))
+    return Section(head=[*head, *(["cost"] if counts.priced else [])], rows=rows)
 
 
 def use_cells(use: Usage, priced: bool) -> tuple[int | str, ...]:
@@ -173,9 +173,8 @@ def version_sections(version: Version) -> list[Section]:
     sections += table(("rejected because", "records"), [*reasons.items()])
     for name, run in manifest["runs"].items():
         counts = Counts.model_validate(run["counts"])
-        asked = [(s.name, s.agent, s.use) for s in counts.stages if not s.sifts]
-        sections.append(Section(f"Run {name}"))
-        sections.append(_use_section([*asked, ("in all", "", counts.use)], counts.priced))
+        asked = (s for s in counts.stages if not s.sifts)
+        sections += [Section(f"Run {name}"), _use_section(counts, asked)]
     accepted = sum(split["rows"] for split in splits.values())
     several = sum(split["several_turns"] for split in splits.values())
     words = f"{counted(accepted, 'dialogue')} accepted, {several:,} with several user turns."
@@ -325,13 +324,8 @@ def complexity_sections(report: ComplexityReport) -> list[Section]:
 
 def export_sections(report: ExportReport) -> list[Section]:
     """The files with their rows, and what is not in them."""
-
-    def near(path: Path) -> str:
-        inside = path.resolve().is_relative_to(Path.cwd())
-        return str(path.resolve().relative_to(Path.cwd()) if inside else path)
-
     return [
-        *table(("file", "rows"), [(near(path), rows) for path, rows in report.files.items()]),
+        *table(("file", "rows"), [(str(path), rows) for path, rows in report.files.items()]),
         *table(("left out because", "samples"), report.unfit.most_common()),
         *table(("rows do not hold", "samples"), report.lost.most_common()),
     ]
@@ -440,14 +434,11 @@ def _plan(recipe: Recipe, in_worlds: int) -> Iterator[str]:
     """What is made, how it is judged, and what is made beside it."""
     apis, queries = recipe.apis, recipe.queries
     domains = counted(apis.domains, "domain")
-    drawn, wanted = bool(apis.sources or apis.domains), []
+    drawn, wanted = bool(apis.sources or (apis.domains and not recipe.writes_worlds)), []
     if recipe.writes_worlds:
-        domains, drawn = (
-            f"{domains}, each with a world that is written for it: ",
-            bool(apis.sources),
-        )
+        domains += ", each with a world that is written for it: "
     elif apis.domains:
-        domains = f"{domains} with {counted(apis.per_domain, 'API')} each, then "
+        domains += f" with {counted(apis.per_domain, 'API')} each, then "
     if drawn:
         wanted.append(f"{domains if apis.domains else ''}{counted(queries.count, 'query')}")
     if recipe.played:

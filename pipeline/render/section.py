@@ -210,10 +210,7 @@ def _environment() -> jinja2.Environment:
         # What a template puts into a page; markup is ours.
         finalize=lambda value: value if hasattr(value, "__html__") else visible(value),
     )
-    environment.filters["count"] = lambda number: f"{number:,}"
-    environment.filters["words"] = words
-    environment.filters["cut"] = cut
-    environment.filters["shown"] = shown
+    environment.filters |= {"count": "{:,}".format, "words": words, "cut": cut, "shown": shown}
     return environment
 
 

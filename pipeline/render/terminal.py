@@ -49,10 +49,8 @@ def _grid(section: Section) -> Table:
     )
     width = max((len(row) for row in section.rows), default=len(section.head))
     for column, name in enumerate(section.head or [""] * width):
-        if section.is_number(column):
-            grid.add_column(name, justify="right", min_width=len(name))
-        else:
-            grid.add_column(name)
+        figures = section.is_number(column)
+        grid.add_column(name, justify="right" if figures else "left", min_width=len(name) * figures)
     for row in (*section.rows, *([section.total] if section.total else [])):
         grid.add_row(*(text(shown(cell)) for cell in row))
     return grid
