@@ -41,6 +41,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     plain,
 )
 from toolloom.pipeline.checks.world.outcome import Acted
+from toolloom.pipeline.checks.world.reading import fitting
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
 from toolloom.pipeline.environments import environment
 from toolloom.pipeline.sampling.values import rng_for
@@ -247,14 +248,7 @@ class _ScriptReader:
             return [list(self.arguments(item.strip()[1:-1], fields, "an item")) for item in items]
         if kind["type"] == "list" and text.startswith("["):
             return [[("", self.argument(item.strip(), kind["of"]))] for item in _parts(text[1:-1])]
-        tree, found = grammar.term(text, self.scope)
-        tree, found = grammar.as_key(tree, found, kind, self.scope)
-        if not grammar.fits(kind, found) and not (
-            kind["type"] == "ref" and found["type"] == "text"
-        ):
-            raise Mistake(f"{text!r} is {grammar.said(found)}, not {grammar.said(kind)}.")
-        grammar.check_choice(tree, kind)
-        return tree
+        return fitting(text, self.scope, kind)
 
 
 def _parts(text: str) -> list[str]:
