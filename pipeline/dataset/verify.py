@@ -188,7 +188,7 @@ class VersionFiles:
     @property
     def faults(self) -> tuple[VersionFault, ...]:
         """Those that are kept, kind by kind, each in the order in which they were found."""
-        return tuple(fault for kind in FaultKind for fault in self.findings.kept.get(kind, ()))
+        return tuple(chain.from_iterable(self.findings.kept[kind] for kind in FaultKind))
 
     @property
     def told(self) -> Manifest:
@@ -732,9 +732,7 @@ def _held_against(seed: Seed, group: list[Instruction]) -> Iterator[tuple[str, F
     found = {each.level: each for each in group}
     for each in group:
         for name in ("tags", "path", "spoken", "source", "licence"):
-            wanted = (
-                tuple(spoken_tags(seed, each.level)) if name == "spoken" else getattr(seed, name)
-            )
+            wanted = spoken_tags(seed, each.level) if name == "spoken" else getattr(seed, name)
             if getattr(each, name) != wanted:
                 yield each.id, RECORD, f"`{name}` is not that of its sample"
         if each.path[-1:] != (FINISH,):
