@@ -10,14 +10,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import BinaryIO
 
-from toolloom.pipeline.dataset.demonstrations import (
-    SHOTS,
-    AllShots,
-    FewShots,
-    all_shot,
-    all_shot_notes,
-    few_shot,
-)
+from toolloom.pipeline.dataset import demonstrations
 from toolloom.pipeline.formats.api_bank import api_bank
 from toolloom.pipeline.formats.base import (
     Arguments,
@@ -103,19 +96,19 @@ _ALL = (
     ),
     Format(
         "few-shot",
-        few_shot,
+        demonstrations.few_shot,
         LINES,
         hint=f"SFTTrainer(train_dataset={_LOAD_LINES})",
-        stateful=FewShots,
-        shots=SHOTS,
+        stateful=demonstrations.FewShots,
+        shots=demonstrations.SHOTS,
     ),
     Format(
         "all-shot",
-        all_shot,
+        demonstrations.all_shot,
         LINES,
-        notes=all_shot_notes,
+        notes=demonstrations.all_shot_notes,
         hint=_AXOLOTL,
-        stateful=AllShots,
+        stateful=demonstrations.AllShots,
     ),
 )
 FORMATS = {one.name: one for one in _ALL}
