@@ -23,6 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
+from toolloom.pipeline.checks.schema import misshapen
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.render.section import Section, safe_json, short
 from toolloom.pipeline.store.files import hold_folder, read_lines, record_line, replacing, to_text
@@ -120,8 +121,9 @@ def _records(path: Path, model: type[R]) -> Iterator[R]:
     for number, line in enumerate(read_lines(path) if path.exists() else (), 1):
         try:
             record = model.model_validate(json.loads(line))
-            if isinstance(record, Api) and (wrong := _misshapen(record)):
-                raise ValueError(wrong)
+            for name in ("parameters", "returns") if isinstance(record, Api) else ():
+                if wrong := misshapen(getattr(record, name) or {}):
+                    raise ValueError(f"{name}.{wrong}")
         except (ValueError, RecursionError) as error:
             why = str(error)
             if isinstance(error, ValidationError):
@@ -131,19 +133,6 @@ def _records(path: Path, model: type[R]) -> Iterator[R]:
                 f"Remove this line, or the folder {path.parent}, and import its source again."
             ) from error
         yield record
-
-
-def _misshapen(api: Api) -> str:
-    """The part of an API's schemas that all who use them would stumble on; empty if none."""
-    for name, schema in (("parameters", api.parameters), ("returns", api.returns or {})):
-        properties, required = schema.get("properties", {}), schema.get("required", [])
-        if not isinstance(properties, dict) or not all(
-            isinstance(one, dict | bool) for one in properties.values()
-        ):
-            return f"{name}.properties: Input should be an object of schemas"
-        if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
-            return f"{name}.required: Input should be a list of names"
-    return ""
 
 
 def find_pool(outputs: Path, name: str) -> PoolFolder:

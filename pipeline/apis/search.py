@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from toolloom.pipeline.checks.text.words import stem
+from toolloom.pipeline.checks.text.words import spaced, stem
 from toolloom.schemas import Api, Domain, JsonObject, RecipeError, SearchPlan
 from toolloom.schemas.api import Category, PublicApi
 from toolloom.schemas.yaml_reader import read_yaml
@@ -34,8 +34,7 @@ DIGITS = 6  # of a cosine: sums in float32 differ beyond, from row to row and ma
 
 def words(text: str) -> list[str]:
     """Stemmed lower-case words; snake_case and camelCase names fall apart into theirs."""
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text)
-    return [stem(w) for w in re.findall(r"[^\W_]+", parted.lower())]
+    return [stem(w) for w in re.findall(r"[^\W_]+", spaced(text).lower())]
 
 
 class SearchIndex:
@@ -56,17 +55,6 @@ class SearchIndex:
             return []
         scores = self._bm25.get_scores(wanted)
         return [i for i in _best(scores, k) if scores[i] > 0]
-
-
-class Meanings:
-    """The embeddings of texts, by row."""
-
-    def __init__(self, vectors: NDArray[np.float32]) -> None:
-        self._rows = _unit(vectors)
-
-    def top(self, vector: NDArray[np.float32], k: int) -> list[int]:
-        """Positions of the `k` texts nearest to a vector, best first."""
-        return _best((self._rows @ _unit(vector)).round(DIGITS), k)
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -91,7 +79,7 @@ class Finder:
         """Ranks by `embedder` if there is one, else by BM25."""
         self._plan = plan
         self._embedder = embedder
-        self._kept: dict[tuple[str, ...], SearchIndex | Meanings] = {}
+        self._kept: dict[tuple[str, ...], SearchIndex | NDArray[np.float32]] = {}
 
     async def search(self, apis: Sequence[Api], keywords: str) -> list[JsonObject]:
         """Documentation of the APIs that fit `keywords` best, as API Search returns it.
@@ -111,7 +99,7 @@ class Finder:
             if self._embedder is None:
                 index = SearchIndex(texts)
             else:
-                index = Meanings(await self._embedder.embed([t[:EMBEDDED] for t in texts]))
+                index = _unit(await self._embedder.embed([t[:EMBEDDED] for t in texts]))
             if sum(map(len, self._kept)) + len(key) > APIS_KEPT:
                 self._kept.clear()
             self._kept[key] = index
@@ -119,7 +107,7 @@ class Finder:
             return [apis[i] for i in index.top(keywords, k)]
         assert self._embedder
         (wanted,) = await self._embedder.embed([keywords[:EMBEDDED]])
-        return [apis[i] for i in index.top(wanted, k)]
+        return [apis[i] for i in _best((index @ _unit(wanted)).round(DIGITS), k)]
 
 
 def api_text(api: Api) -> str:

@@ -64,16 +64,20 @@ def schema_oddity(schema: Any) -> str | None:
     """The same of an API's schema, or that it is none."""
     if schema is None:
         return None
-    if fault := oddity(schema):
-        return fault
-    properties = schema.get("properties", {}) if isinstance(schema, dict) else None
-    fits = (
-        isinstance(properties, dict)
-        and all(isinstance(part, dict | bool) for part in properties.values())
-        and isinstance(required := schema.get("required", []), list)
-        and all(isinstance(name, str) for name in required)
-    )
-    return None if fits else "not an object schema"
+    shapeless = not isinstance(schema, dict) or misshapen(schema)
+    return oddity(schema) or ("not an object schema" if shapeless else None)
+
+
+def misshapen(schema: JsonObject) -> str:
+    """The part of an object schema that all who use it would stumble on; empty if none."""
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if not isinstance(properties, dict) or not all(
+        isinstance(part, dict | bool) for part in properties.values()
+    ):
+        return "properties: Input should be an object of schemas"
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        return "required: Input should be a list of names"
+    return ""
 
 
 _MOST = 8  # violations reported for one value

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -40,6 +40,7 @@ Check: TypeAlias = Callable[[T], Iterator[Fault]]
 """A certain check of a dialogue, or of an instruction. Its name is stored with what it finds."""
 
 
+@dataclass
 class Findings(Generic[K, T]):
     """What is wrong, by kind: all of it is counted, and of each kind the first few are kept, in the
     order in which they were found.
@@ -47,19 +48,14 @@ class Findings(Generic[K, T]):
     `verify` and `push` collect by kind of fault, an audit by reason.
     """
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self.counts = Counter[K]()
-        self.kept: dict[K, list[T]] = {}
+    most: int = MOST
+    counts: Counter[K] = field(default_factory=Counter)
+    kept: defaultdict[K, list[T]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, kind: K, finding: T) -> None:
         self.counts[kind] += 1
-        kept = self.kept.setdefault(kind, [])
-        if len(kept) < self._most:
-            kept.append(finding)
-
-    def __bool__(self) -> bool:
-        return bool(self.counts)
+        if len(self.kept[kind]) < self.most:
+            self.kept[kind].append(finding)
 
 
 def once(view: Callable[[Dialogue], T]) -> Callable[[Dialogue], T]:

@@ -111,11 +111,7 @@ class SamplesRow(TableRow):
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
         query = record["dialogue"]["query"]
-        yield {
-            "flags": [],
-            **record,
-            **{key: query[key] for key in ("id", "ability", "scenario")},
-        }
+        yield {"flags": [], **record, **{key: query[key] for key in ("id", "ability", "scenario")}}
 
     @classmethod
     def record_of(cls, row: JsonObject) -> JsonObject:

@@ -10,14 +10,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import BinaryIO
 
-from toolloom.pipeline.dataset.demonstrations import (
-    SHOTS,
-    AllShots,
-    FewShots,
-    all_shot,
-    all_shot_notes,
-    few_shot,
-)
+from toolloom.pipeline.dataset import demonstrations
 from toolloom.pipeline.formats.api_bank import api_bank
 from toolloom.pipeline.formats.base import (
     Arguments,
@@ -103,24 +96,25 @@ _ALL = (
     ),
     Format(
         "few-shot",
-        few_shot,
+        demonstrations.few_shot,
         LINES,
         hint=f"SFTTrainer(train_dataset={_LOAD_LINES})",
-        stateful=FewShots,
-        shots=SHOTS,
+        stateful=demonstrations.FewShots,
+        shots=demonstrations.SHOTS,
     ),
     Format(
         "all-shot",
-        all_shot,
+        demonstrations.all_shot,
         LINES,
-        notes=all_shot_notes,
+        notes=demonstrations.all_shot_notes,
         hint=_AXOLOTL,
-        stateful=AllShots,
+        stateful=demonstrations.AllShots,
     ),
 )
 FORMATS = {one.name: one for one in _ALL}
 ROUNDED = "numbers that `datasets` would not give back as they are"
 ROWS_IN_GROUP = 200  # of Parquet, that are in memory
+MARKS = {"jsonl": (b"", b"\n", b"\n"), "json": (b"[\n", b",\n", b"\n]\n")}  # around rows
 
 
 @dataclass
@@ -278,10 +272,10 @@ class ExportFiles:
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder, self._stack = folder, stack
-        self._opened: dict[Path, tuple[BinaryIO, ExportFile]] = {}
-        self._notes: list[BinaryIO] = []
+        self._opened: list[BinaryIO] = []
         self._tables: dict[Path, ParquetTable] = {}
-        self.rows: dict[Path, int] = {}
+        self._texts: dict[Path, tuple[BinaryIO, bytes]] = {}  # each with what ends it
+        self.rows = Counter[Path]()
 
     def open(self, path: Path) -> BinaryIO:
         """A further file, to be written whole."""
@@ -293,31 +287,29 @@ class ExportFiles:
                 # The lock is no part of an export.
                 self._stack.callback((self._folder / LOCK).unlink, missing_ok=True)
         file = self._stack.enter_context(replacing(path))
-        self._notes.append(file)
+        self._opened.append(file)
         return file
 
     def write(self, path: Path, about: ExportFile, row: JsonObject) -> None:
-        count = self.rows.get(path, 0)
-        self.rows[path] = count + 1
-        if not count:
-            self._opened[path] = (self.open(path), about)
-        file, _ = self._opened[path]
+        self.rows[path] += 1
+        is_first = self.rows[path] == 1
         if about.kind == "parquet":
-            if not count:
-                types = about.columns.types
+            if is_first:
+                types, file = about.columns.types, self.open(path)
                 self._tables[path] = ParquetTable(types, file, self._stack, ROWS_IN_GROUP)
             self._tables[path].add(about.columns.encode(row))
             return
-        first, following = (b"[\n", b",\n") if about.kind == "json" else (b"", b"\n")
-        file.write((following if count else first) + to_text(row).encode())
+        begin, between, end = MARKS[about.kind]
+        if is_first:
+            self._texts[path] = self.open(path), end
+        self._texts[path][0].write((begin if is_first else between) + to_text(row).encode())
 
     def finish(self) -> None:
         """Write what is left. If the disk is full it is told before any file has taken its name."""
-        for path, (file, about) in self._opened.items():
-            if about.kind == "parquet":
-                self._tables[path].close()
-            else:
-                file.write(b"\n]\n" if about.kind == "json" else b"\n")
-        for file in self._notes:
+        for table in self._tables.values():
+            table.close()
+        for file, end in self._texts.values():
+            file.write(end)
+        for file in self._opened:
             file.flush()
             os.fsync(file.fileno())

@@ -375,9 +375,7 @@ def worlds_told(manifest: JsonObject) -> list[WorldTold]:
     told = manifest.get("worlds") or {"known": [], "splits": {}}
     found = []
     for world in told["known"]:
-        parts = [
-            split[world["hash"]] for split in told["splits"].values() if world["hash"] in split
-        ]
+        parts = [s[world["hash"]] for s in told["splits"].values() if world["hash"] in s]
         rows = sum((Counter[str](part["scripts"]) for part in parts), Counter[str]())
         found.append(
             WorldTold(
@@ -394,8 +392,7 @@ def worlds_told(manifest: JsonObject) -> list[WorldTold]:
     return found
 
 
-def _mean(parts: Iterable[JsonObject]) -> float | None:
-    parts = list(parts)
+def _mean(parts: Sequence[JsonObject]) -> float | None:
     pairs = sum(part["pairs"] for part in parts)
     return sum(part["shared"] for part in parts) / pairs if pairs else None
 

@@ -27,6 +27,7 @@ import yaml
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from toolloom.pipeline.checks.world import interpreter
+from toolloom.pipeline.dataset import figures
 from toolloom.pipeline.dataset.configs import (
     CONFIGS,
     INSTRUCTIONS,
@@ -36,26 +37,6 @@ from toolloom.pipeline.dataset.configs import (
     base_of,
     configs_of,
     makers_of,
-)
-from toolloom.pipeline.dataset.figures import (
-    API_BANK,
-    BEFORE_QUERIES,
-    KINDS,
-    LEVELS,
-    PAIRS,
-    TOOLBENCH,
-    Counts,
-    added,
-    contamination,
-    count,
-    describe,
-    expansion_json,
-    in_order,
-    instructions_of,
-    ranked,
-    sha256,
-    split_of_rejected,
-    worlds_told,
 )
 from toolloom.pipeline.render.section import cell, counted, dollars, percent, table
 from toolloom.pipeline.store.files import explain, hold_folder, read_objects, to_line, write_lines
@@ -158,7 +139,7 @@ class Keep:
     def pairs(self) -> Iterator[JsonObject]:
         """The parent's pairs of rows and benchmarks, but for those of rows that go."""
         if self.parent and self.parent.manifest.get("contamination"):
-            for pair in read_objects(self.parent.path / PAIRS):
+            for pair in read_objects(self.parent.path / figures.PAIRS):
                 if pair["split"] != self.anew:
                     yield pair
 
@@ -174,7 +155,7 @@ class Keep:
         if self.whole(config, split):
             yield from stored
         elif config is INSTRUCTIONS:  # the others go with their samples
-            yield from (row for row in stored if row["source"] == TOOLBENCH)
+            yield from (row for row in stored if row["source"] == figures.TOOLBENCH)
         elif config not in (SAMPLES, REJECTED):  # made of records, of which some stay
             base = base_of(config)
             records = map(base.row.record_of, self.rows(base, split))
@@ -226,11 +207,11 @@ def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Published:
             "name": folder.name,
             "version": "",  # follows from the rest
             "parent": parent
-            and {"version": parent.number, "sha256": sha256(parent.path / "manifest.json")},
+            and {"version": parent.number, "sha256": figures.sha256(parent.path / "manifest.json")},
             "content": content,
             "toolloom": installed("toolloom"),
             "code": code_hash(),
-            **_told(run, keep, tables, describe(building), makers),
+            **_told(run, keep, tables, figures.describe(building), makers),
         }
         manifest["version"] = dotted(following(numbers(folder), parent, manifest))
         _finish(manifest, building)
@@ -293,7 +274,7 @@ class _Tables:
                 for name, told in parent.manifest["configs"][config.name][split]["files"].items():
                     (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(parent.path / name, self.folder / name)
-                    if sha256(self.folder / name) != told["sha256"]:
+                    if figures.sha256(self.folder / name) != told["sha256"]:
                         raise PublishError(
                             f"{name} of {parent.number}: is damaged (its SHA-256 is not "
                             "the one in its manifest), so no version can be made of it."
@@ -323,14 +304,14 @@ def _write(run: RunFolder, keep: Keep, tables: _Tables) -> set[Maker]:
         makers |= makers_of(record)
         tables.add(Instruction, each.split.value, record, recipe)
     for rejected in run.rejected():
-        tables.add(Rejected, split_of_rejected(plan, rejected["record"]), rejected, recipe)
+        tables.add(Rejected, figures.split_of_rejected(plan, rejected["record"]), rejected, recipe)
     for origin, records in ((Api, apis_of(run)), (World, run.worlds())):
         for record in records if keep.parent is None else ():
             split = zone(plan, record["category"], record["tool"]).value
             tables.add(origin, split, record, recipe)
     tables.finish()
-    if pairs := [*keep.pairs(), *contamination(run)]:
-        write_lines(tables.folder / PAIRS, map(to_line, pairs))
+    if pairs := [*keep.pairs(), *figures.contamination(run)]:
+        write_lines(tables.folder / figures.PAIRS, map(to_line, pairs))
     return makers
 
 
@@ -342,21 +323,21 @@ def _told(
     before: JsonObject = parent.manifest if parent else {}
     if parent and (wanted := run.recipe.regenerate):
         drawn = {split for made in tables.made.values() for split in made}
-        if others := drawn - {wanted.split.value, BEFORE_QUERIES}:
+        if others := drawn - {wanted.split.value, figures.BEFORE_QUERIES}:
             raise PublishError(
                 f"{run.id}: has rows of the split {min(others)}, but was to draw queries of "
                 f"{wanted.split} of {parent.label}."
             )
     first = before["apis"]["run"] if parent else run.id
     splits: JsonObject = {}
-    for split, figures in described["splits"].items():
+    for split, rest in described["splits"].items():
         names = _runs_left(run, keep, split)
         made = any(split in counts for counts in tables.made.values()) or split == keep.anew
-        splits[split] = {"runs": [*names, *([run.id] if made else [])], **figures}
+        splits[split] = {"runs": [*names, *([run.id] if made else [])], **rest}
     used = {first}.union(*(told["runs"] for told in splits.values()))
     runs = {run.id: _run(run, makers), **before.get("runs", {})}
     added = [c.name for c in CONFIGS if c.name in tables.made]
-    extended = {"run": run.id, "rows": {c: in_order(dict(tables.made[c])) for c in added}}
+    extended = {"run": run.id, "rows": {c: figures.in_order(dict(tables.made[c])) for c in added}}
     return {
         "regenerated": keep.anew,
         "extended": extended if parent and not keep.anew else None,
@@ -381,13 +362,13 @@ def _runs_left(run: RunFolder, keep: Keep, split: str) -> list[str]:
 
 def _expansion(run: RunFolder, keep: Keep, used: set[str]) -> JsonObject | None:
     """What is told of templates: of the parent's runs as far as their rows stay."""
-    told = expansion_json(run)
+    told = figures.expansion_json(run)
     found = {run.id: told} if told else {}
     before = (keep.parent.manifest.get("expansion") if keep.parent else None) or {}
-    for name, figures in before.items():
-        left = {split: count for split, count in figures["rows"].items() if split != keep.anew}
+    for name, expanded in before.items():
+        left = {split: rows for split, rows in expanded["rows"].items() if split != keep.anew}
         if keep.anew is None or (name in used and left):
-            found[name] = {**figures, "rows": left}
+            found[name] = {**expanded, "rows": left}
     return found or None
 
 
@@ -403,7 +384,7 @@ def _run(run: RunFolder, makers: set[Maker]) -> JsonObject:
     return {
         "seed": run.recipe.seed,
         "recipe": public_recipe(run.recipe),
-        "counts": count(run).model_dump(mode="json"),
+        "counts": figures.count(run).model_dump(mode="json"),
         "agents": [dict(zip(names, one, strict=True)) for one in in_turn],
     }
 
@@ -426,10 +407,10 @@ def _finish(manifest: JsonObject, folder: Path) -> None:
         write_lines(folder / name, [content])
     paths = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
     others = sorted(name for name in paths if not name.endswith(".parquet"))
-    manifest["files"] = {name: sha256(paths[name]) for name in others}
+    manifest["files"] = {name: figures.sha256(paths[name]) for name in others}
     text = json.dumps(manifest, indent=2, ensure_ascii=False)
     write_lines(folder / "manifest.json", [text.encode("utf-8", "replace") + b"\n"])
-    hashes = {**manifest["files"], "manifest.json": sha256(folder / "manifest.json")}
+    hashes = {**manifest["files"], "manifest.json": figures.sha256(folder / "manifest.json")}
     write_lines(folder / "SHA256SUMS", [*sums(manifest, hashes)])
 
 
@@ -487,7 +468,7 @@ def card(manifest: JsonObject) -> str:
         if (found := {split: table for split, table in splits.items() if table["files"]})
     }
     rows, licence = sum(told["rows"] for told in manifest["splits"].values()), _licence(manifest)
-    instructions = instructions_of(manifest)
+    instructions = figures.instructions_of(manifest)
     size = rows or (instructions.levels.total() if instructions else 0)
     runs = manifest["runs"].values()
     text = _template().render(
@@ -497,7 +478,7 @@ def card(manifest: JsonObject) -> str:
         dialogues={split: told for split, told in manifest["splits"].items() if told["rows"]},
         loadable=loadable,
         instructions=instructions,
-        worlds=worlds_told(manifest),
+        worlds=figures.worlds_told(manifest),
         licence=licence,
         recipes=[run["recipe"] for run in runs],
         models=sorted({agent["model"] for run in runs for agent in run["agents"]} - {""}),
@@ -517,10 +498,10 @@ def _template() -> jinja2.Template:
     )
     made.filters |= {"cell": cell, "n": "{:,}".format, "percent": percent, "dollars": dollars}
     made.filters |= {"counted": counted, "total": lambda counts: sum(counts.values())}
-    made.globals |= {"added": added}
-    made.globals |= {"summed": lambda counts: ranked(sum(map(Counter, counts), Counter()))}
-    made.globals |= {"table": table, "counts_of": Counts.model_validate, "api_bank": API_BANK}
-    made.globals |= {"kinds": KINDS, "levels": LEVELS}
+    made.globals |= {"added": figures.added}
+    made.globals |= {"summed": lambda counts: figures.ranked(sum(map(Counter, counts), Counter()))}
+    made.globals |= {"table": table, "counts_of": figures.Counts.model_validate}
+    made.globals |= {"kinds": figures.KINDS, "levels": figures.LEVELS, "api_bank": figures.API_BANK}
     made.globals |= {"metrics": [*map(str, Metric)], "configs": CONFIGS}
     return made.get_template("card.md.j2")
 

@@ -32,19 +32,12 @@ from typing import Any, TypeAlias
 from pydantic import Field
 from pydantic_core import to_json
 
-from toolloom.pipeline.checks import CHECKS, inspect
-from toolloom.pipeline.checks.instructions import (
-    NAMING,
-    inspect_level,
-    inspect_levels,
-    poorly_rated,
-    sentences,
-    spoken_tags,
-)
+from toolloom.pipeline.checks import CHECKS, inspect, instructions
 from toolloom.pipeline.checks.schema import as_dict
 from toolloom.pipeline.checks.transcript import MOST, Findings
 from toolloom.pipeline.checks.transcript import shown as as_told
 from toolloom.pipeline.checks.world.interpreter import Machine
+from toolloom.pipeline.dataset import figures
 from toolloom.pipeline.dataset.configs import (
     APIS,
     BASES,
@@ -59,15 +52,6 @@ from toolloom.pipeline.dataset.configs import (
     parsed,
     seed_of,
     seed_of_rows,
-)
-from toolloom.pipeline.dataset.figures import (
-    BEFORE_QUERIES,
-    ORDER,
-    TOOLBENCH,
-    Counts,
-    describe,
-    sha256,
-    split_of_rejected,
 )
 from toolloom.pipeline.dataset.publish import code_hash, made_of, sums
 from toolloom.pipeline.processes import in_processes
@@ -188,7 +172,7 @@ class VersionFiles:
     @property
     def faults(self) -> tuple[VersionFault, ...]:
         """Those that are kept, kind by kind, each in the order in which they were found."""
-        return tuple(fault for kind in FaultKind for fault in self.findings.kept.get(kind, ()))
+        return tuple(chain.from_iterable(self.findings.kept[kind] for kind in FaultKind))
 
     @property
     def told(self) -> Manifest:
@@ -259,7 +243,7 @@ def look(root: Path) -> VersionFiles:
     files = VersionFiles(root)
     try:
         for name, path in _walk(files):
-            files.hashes[name] = sha256(path)
+            files.hashes[name] = figures.sha256(path)
             files.sizes[name] = path.stat().st_size
     except OSError as error:
         raise explain(Path(error.filename or root), error, "read") from error
@@ -345,7 +329,7 @@ def look_at_tables(files: VersionFiles, told: Manifest) -> None:
         for split, table in splits.items():
             count = len(table.files)
             names = [f"{config}/{split}-{n:05d}-of-{count:05d}.parquet" for n in range(count)]
-            if config not in known or split not in ORDER or list(table.files) != names:
+            if config not in known or split not in figures.ORDER or list(table.files) != names:
                 detail = f"{config}/{split} is not a table, or its files have other names"
                 files.fault(TABLE, MANIFEST, detail)
             for name in table.files if config in known else ():
@@ -496,7 +480,7 @@ def _split_of(known: Known, base: Config, raw: JsonObject) -> tuple[str, str]:
     if base is INSTRUCTIONS:
         return str(raw["split"]), "it says"
     if base is REJECTED:
-        return split_of_rejected(known.plan, raw["record"]), "it was drawn for"
+        return figures.split_of_rejected(known.plan, raw["record"]), "it was drawn for"
     return zone(known.plan, *tool_of(raw)).value, "its category and tool belong into"
 
 
@@ -592,7 +576,7 @@ def _look_at_instruction(known: Known, each: Instruction) -> Iterator[tuple[Faul
     if len(each.ratings) not in known.votes:
         votes = " or ".join(map(str, sorted(known.votes)))
         yield RECORD, f"has {len(each.ratings)} votes, not {votes}"
-    for finding in poorly_rated(each.ratings):
+    for finding in instructions.poorly_rated(each.ratings):
         yield CHECK, f"{finding.reason}: {finding.detail}"
 
 
@@ -695,7 +679,7 @@ class Rows:
             if seed is None:
                 self.files.fault(RECORD, file, "its sample calls nothing", name)
             return seed
-        if {each.source for each in found} == {TOOLBENCH}:
+        if {each.source for each in found} == {figures.TOOLBENCH}:
             # Tools that are held out are held out here too.
             tools = zip(found[0].tags.categories, found[0].tags.tools, strict=False)
             zones = {zone(self.files.told.plan, *tool) for tool in tools}
@@ -731,27 +715,26 @@ def _held_against(seed: Seed, group: list[Instruction]) -> Iterator[tuple[str, F
     """Tags, path and names are those of the calls, and no certain check finds a fault."""
     found = {each.level: each for each in group}
     for each in group:
+        spoken = instructions.spoken_tags(seed, each.level)
         for name in ("tags", "path", "spoken", "source", "licence"):
-            wanted = (
-                tuple(spoken_tags(seed, each.level)) if name == "spoken" else getattr(seed, name)
-            )
-            if getattr(each, name) != wanted:
+            due = spoken if name == "spoken" else getattr(seed, name)
+            if getattr(each, name) != due:
                 yield each.id, RECORD, f"`{name}` is not that of its sample"
         if each.path[-1:] != (FINISH,):
             yield each.id, RECORD, f"`path` does not end in {FINISH}"
     texts = {level: each.text for level, each in found.items()}
     # Where the statement's own row was rejected, the others go on from it all the same: votes
     # reject it alone.
-    others = [text for level, text in texts.items() if level in NAMING]
-    first = sentences(others[0]) if others else []
+    others = [text for level, text in texts.items() if level in instructions.NAMING]
+    first = instructions.sentences(others[0]) if others else []
     begun: dict[Granularity, str] = {}
     for many in range(len(first) - 1, 0, -1):
         statement = " ".join(first[:many])
         together = all(text.startswith(f"{statement} ") for text in others)
-        if together and not inspect_level(seed, Granularity.STATEMENT, statement, {}):
+        if together and not instructions.inspect_level(seed, Granularity.STATEMENT, statement, {}):
             begun = {Granularity.STATEMENT: statement}
             break
-    for level, findings in inspect_levels(seed, {**begun, **texts}).items():
+    for level, findings in instructions.inspect_levels(seed, {**begun, **texts}).items():
         for finding in findings if level in found else ():
             yield found[level].id, CHECK, f"{finding.reason}: {finding.detail}"
 
@@ -765,7 +748,7 @@ def _figures(files: VersionFiles, told: Manifest) -> None:
         files.notes.append("Figures were not compared: not all tables could be read.")
         return
     try:
-        described = describe(files.root)
+        described = figures.describe(files.root)
     except Exception as error:  # noqa: BLE001  # foreign rows: anything may come of them
         files.fault(FIGURE, MANIFEST, f"no figures can be made of the rows ({cause(error)})")
         return
@@ -773,15 +756,15 @@ def _figures(files: VersionFiles, told: Manifest) -> None:
         for place, there, due in _differences(name, files.raw.get(name), wanted):
             detail = f"{place} is {as_told(there, 120)}, the data have {as_told(due, 120)}"
             files.fault(FIGURE, MANIFEST, detail)
-    for split, figures in told.splits.items():
-        names = figures.get("runs")
+    for split, counted in told.splits.items():
+        names = counted.get("runs")
         if not isinstance(names, list) or not names or set(map(str, names)) - set(told.runs):
             files.fault(FIGURE, MANIFEST, f"splits.{split}.runs are not among the runs")
     for name in {told.extended.run} - {*told.runs} if told.extended else ():
         files.fault(FIGURE, MANIFEST, f"extended.run {name} is not among the runs")
     for name, run in told.runs.items():
         try:
-            counts = Counts.model_validate(run.get("counts"))
+            counts = figures.Counts.model_validate(run.get("counts"))
         except ValueError:
             files.fault(FIGURE, MANIFEST, f"runs.{name}.counts cannot be read")
             continue
@@ -807,7 +790,7 @@ def _differences(place: str, told: Any, due: Any) -> Iterator[tuple[str, Any, An
         yield place, told, due
 
 
-def _run_figures(files: VersionFiles, name: str, counts: Counts, told: Manifest) -> None:
+def _run_figures(files: VersionFiles, name: str, counts: figures.Counts, told: Manifest) -> None:
     """What a run accepted and rejected is there; of runs before the last only a part is left."""
     made = {"rows": counts.accepted, "rejected": counts.rejected}
     if told.extended:
@@ -823,7 +806,7 @@ def _run_figures(files: VersionFiles, name: str, counts: Counts, told: Manifest)
             return
         found = {w: sum(n for f in mine if isinstance(n := f.get(w), int)) for w in made}
     # A run for one split may have rejected records that belong to no split, among other runs'.
-    before = told.splits.get(BEFORE_QUERIES, {}).get("runs") if told.regenerated else ()
+    before = told.splits.get(figures.BEFORE_QUERIES, {}).get("runs") if told.regenerated else ()
     for what, number in made.items():
         fewer = what == "rejected" and found[what] < number
         fell_before = isinstance(before, list) and name in before
@@ -900,7 +883,7 @@ def _lineage(files: VersionFiles, told: Manifest) -> None:
             if told.extended:
                 is_grown = split in told.extended.rows.get(config.name, {})
             else:
-                is_grown = config is REJECTED and split == BEFORE_QUERIES
+                is_grown = config is REJECTED and split == figures.BEFORE_QUERIES
             if is_grown:
                 _rows_stay(files, config, split, table, home)
             elif split != told.regenerated or config in (APIS, WORLDS):
@@ -924,7 +907,7 @@ def _rows_stay(
         files.fault(FIGURE, MANIFEST, detail)
     mine = (row for _, row in files.rows(config, split))
     for name, file in before.files.items():
-        if not isfile(home / name) or sha256(home / name) != file.sha256:
+        if not isfile(home / name) or figures.sha256(home / name) != file.sha256:
             files.notes.append(f"{name} of {home.name} is damaged: not compared.")
             return
         for row in read_rows(home / name, stored=True):

@@ -21,16 +21,9 @@ from toolloom.agents.author import Draft
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.sampling.values import rng_for
+from toolloom.pipeline.worlds import scripts
 from toolloom.pipeline.worlds.library import Worlds, apis_of
 from toolloom.pipeline.worlds.sampler import Sampler, play_of
-from toolloom.pipeline.worlds.scripts import (
-    WorldScript,
-    as_text,
-    play_in,
-    read_scripts,
-    scenario_of,
-    script_name,
-)
 from toolloom.pipeline.worlds.soundness import examine, ignored
 from toolloom.pipeline.worlds.states import Unsatisfied, draw_now, draw_state
 from toolloom.pipeline.worlds.tasks import Task
@@ -273,24 +266,26 @@ async def write_script(world: World, raw: JsonObject, task: Task, job: Job) -> A
     it is written. Played in the state of the task it makes the calls of the task, and in `OTHERS`
     that are drawn by seed it stays true by all checks of dialogues. Raises NoUsableAnswer."""
     frame: JsonObject = {key: raw[key] for key in ("about", "actor", "entities") if key in raw}
-    names = [script_name(each, number) for number, each in enumerate(world.scripts)]
+    names = [scripts.script_name(each, number) for number, each in enumerate(world.scripts)]
 
     async def check(reply: author.Reply) -> JsonObject:
         if reply.value.get("name") in (None, *names):
             reply.fault(("name",), "The script needs a name that no other script has.")
         script = {**reply.value, "written": job.model.endpoint.model}
         machine = Machine(world.spec)
-        (read,) = read_scripts([script], machine, lambda at, what: reply.fault(at[1:], what))
+        (read,) = scripts.read_scripts(
+            [script], machine, lambda at, what: reply.fault(at[1:], what)
+        )
         reply.refuse()
         if faults := await _untrue(world.model_copy(update={"scripts": (script,)}), read, task):
             raise BadAnswer(Reason.WORLD_UNSOUND, "\n".join(dict.fromkeys(faults[:TOLD])))
         return script
 
-    dialogue = as_text(play_of(task))
+    dialogue = scripts.as_text(play_of(task))
     return await author.script(Draft(frame), world.spec, dialogue, job, check)
 
 
-async def _untrue(world: World, script: WorldScript, task: Task) -> list[str]:
+async def _untrue(world: World, script: scripts.WorldScript, task: Task) -> list[str]:
     """Where the only script of a world does not hold: in the state of its task, and in others."""
     # Loads half of the templates' code, which those who write worlds have no use for.
     from toolloom.pipeline.templates.expand import Playing
@@ -303,11 +298,11 @@ async def _untrue(world: World, script: WorldScript, task: Task) -> list[str]:
     wanted = [(call.name, call.arguments, call.error) for call in task.calls]
     made, own = wanted, list[Need]()
     for seed in range(PLAYS):
-        if not (row := play_in(script, machine, task.start, task.now, random.Random(seed))):
+        if not (row := scripts.play_in(script, machine, task.start, task.now, random.Random(seed))):
             continue
         made = [(call.name, call.arguments, call.error) for call in row.calls]
         if made == wanted:
-            scenario = scenario_of(script, row, machine)
+            scenario = scripts.scenario_of(script, row, machine)
             own = [sampler.need(row, "own", scenario, script.searches, seed)]
             break
     if not own and made == wanted:
@@ -331,13 +326,13 @@ async def _untrue(world: World, script: WorldScript, task: Task) -> list[str]:
     return faults
 
 
-def _stop(script: WorldScript, machine: Machine, task: Task) -> str:
+def _stop(script: scripts.WorldScript, machine: Machine, task: Task) -> str:
     """The first entry of a script up to which it cannot be played in its task's state."""
     entries = (*script.opening, *script.turns)
     for number in range(len(entries)):
         begun = replace(script, opening=(), turns=entries[: number + 1])
         draws = (random.Random(seed) for seed in range(PLAYS))
-        if not any(play_in(begun, machine, task.start, task.now, rng) for rng in draws):
+        if not any(scripts.play_in(begun, machine, task.start, task.now, rng) for rng in draws):
             break
     before = len(script.opening)
     return f"`find[{number}]`" if number < before else f"`turns[{number - before}]`"

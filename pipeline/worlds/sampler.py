@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from toolloom.pipeline.checks.schema import parts_of
+from toolloom.pipeline.checks.schema import texts_in
 from toolloom.pipeline.checks.world.interpreter import (
     Json,
     Machine,
@@ -555,10 +555,10 @@ def _result(response: Json, later: Sequence[Json]) -> str:
     for."""
     if not isinstance(response, list) or len(canonical(response)) <= LONGEST:
         return canonical(response)
-    named = {part for part in parts_of(later) if isinstance(part, str)}
+    named = {*texts_in(later)}
     rows, room = list[int](), LONGEST
     for number in sorted(
-        range(len(response)), key=lambda number: named.isdisjoint(_texts(response[number]))
+        range(len(response)), key=lambda number: named.isdisjoint(texts_in(response[number]))
     ):
         room -= len(canonical(response[number]))
         if room < 0 and rows:
@@ -566,10 +566,6 @@ def _result(response: Json, later: Sequence[Json]) -> str:
         rows.append(number)
     shown = [response[number] for number in sorted(rows)]
     return f"{canonical(shown)} and {len(response) - len(rows)} more"
-
-
-def _texts(row: Json) -> set[str]:
-    return {part for part in parts_of(row) if isinstance(part, str)}
 
 
 # --- a recipe's own ----------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     plain,
 )
 from toolloom.pipeline.checks.world.outcome import Acted
+from toolloom.pipeline.checks.world.reading import fitting
 from toolloom.pipeline.checks.world.wording import Voice, Words, read_words
 from toolloom.pipeline.environments import environment
 from toolloom.pipeline.sampling.values import rng_for
@@ -247,14 +248,7 @@ class _ScriptReader:
             return [list(self.arguments(item.strip()[1:-1], fields, "an item")) for item in items]
         if kind["type"] == "list" and text.startswith("["):
             return [[("", self.argument(item.strip(), kind["of"]))] for item in _parts(text[1:-1])]
-        tree, found = grammar.term(text, self.scope)
-        tree, found = grammar.as_key(tree, found, kind, self.scope)
-        if not grammar.fits(kind, found) and not (
-            kind["type"] == "ref" and found["type"] == "text"
-        ):
-            raise Mistake(f"{text!r} is {grammar.said(found)}, not {grammar.said(kind)}.")
-        grammar.check_choice(tree, kind)
-        return tree
+        return fitting(text, self.scope, kind)
 
 
 def _parts(text: str) -> list[str]:
@@ -409,7 +403,7 @@ def moves(row: Play, machine: Machine, query: Query) -> Iterator[environment.Mov
     searches, name = query.ability.searches, machine.world["name"]
     own = (api for api in query.pool if api.source.reference == name)
     functions = {api.source.operation: api.function for api in own}
-    batches = list(_batches(row, machine, searches))
+    batches = _batches(row, machine, searches)
     wanted = [{functions[c.name] for _, c in b if isinstance(c, MadeCall)} for b in batches]
     keywords, begins = (), False
 
@@ -437,23 +431,18 @@ def moves(row: Play, machine: Machine, query: Query) -> Iterator[environment.Mov
             yield environment.Calls(tuple(calls))
 
 
-def _batches(
-    row: Play, machine: Machine, searches: bool = False
-) -> Iterator[list[tuple[str, Any]]]:
+def _batches(row: Play, machine: Machine, searches: bool = False) -> list[list[tuple[str, Any]]]:
     """The parts of a row one by one, but calls that go side by side together."""
-    batch: list[tuple[str, Any]] = []
+    batches: list[list[tuple[str, Any]]] = [[]]
     for role, part in row.messages:
         if role == "search" and not searches:
             continue
-        calls = [call for _, call in batch if isinstance(call, MadeCall)]
+        calls = [call for _, call in batches[-1] if isinstance(call, MadeCall)]
         if calls and isinstance(part, MadeCall) and _independent(part, calls, machine):
-            batch.append((role, part))
-            continue
-        if batch:
-            yield batch
-        batch = [(role, part)]
-    if batch:
-        yield batch
+            batches[-1].append((role, part))
+        else:
+            batches.append([(role, part)])
+    return batches[1:]
 
 
 def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) -> bool:

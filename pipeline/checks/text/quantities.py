@@ -400,23 +400,19 @@ class Dated(NamedTuple):
 
 def day_of(year: int, month: int, day: int) -> Iterator[dt.date]:
     """That day, if the calendar has it."""
-    try:
+    with suppress(ValueError):
         yield dt.date(year, month, day)
-    except ValueError:
-        return
 
 
 def shift(day: dt.date, unit: str, count: int) -> Iterator[dt.date]:
     """The day `count` units on, if the calendar reaches so far."""
-    try:
+    with suppress(OverflowError, ValueError):
         if unit in {"month", "year"}:
             months = day.year * 12 + day.month - 1 + count * (12 if unit == "year" else 1)
             year, month = months // 12, months % 12 + 1
             yield dt.date(year, month, min(day.day, monthrange(year, month)[1]))
         else:
             yield day + dt.timedelta(days=count * {"week": 7, "fortnight": 14}.get(unit, 1))
-    except (OverflowError, ValueError):
-        return
 
 
 def _near(month: int, day: int, found: re.Match[str], now: dt.date) -> Iterator[dt.date]:

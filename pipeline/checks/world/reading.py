@@ -362,7 +362,7 @@ def _entity(reader: _World, name: str, raw: Any, head: dict[str, Any]) -> dict[s
     for field_name, kind in fields.items():
         if "= " in kind:
             where = (*place, "fields", field_name)
-            derived = reader.told(where, _fitting, kind.pop("= "), own, kind)
+            derived = reader.told(where, fitting, kind.pop("= "), own, kind)
             if derived is not None:
                 kind["derived"] = derived
     rules = _clauses(reader, reader.listing(spec.get("rules"), place), own, (*place, "rules"))
@@ -383,7 +383,8 @@ def _entity(reader: _World, name: str, raw: Any, head: dict[str, Any]) -> dict[s
     }
 
 
-def _fitting(text: str, scope: NameScope, kind: Kind) -> Tree:
+def fitting(text: str, scope: NameScope, kind: Kind) -> Tree:
+    """A term whose value a field or an argument of this type can have. Raises Mistake."""
     tree, found = grammar.term(text, scope)
     tree, found = grammar.as_key(tree, found, kind, scope)
     if not grammar.fits(kind, found):
@@ -623,7 +624,7 @@ class _Step:
             if name not in columns or (name == self.world.keys[entity] and not new):
                 hints = grammar.near(str(name), columns)
                 raise Mistake(f"{entity} has no field `{name}` to set{hints}.")
-            fields[name] = _fitting(_written(text), scope, columns[name])
+            fields[name] = fitting(_written(text), scope, columns[name])
             if absent := grammar.absent_in(fields[name], scope):
                 names[name] = absent
         return [fields, names]

@@ -136,10 +136,6 @@ class Words:
         values = [(as_term(tree)(frame), form) for tree, form in slots if form[:3] != "if "]
         return [(v, _worded(v, form, voice)) for v, form in values if v is not None]
 
-    @property
-    def trees(self) -> list[Tree]:
-        return [piece[0] for piece in self.pieces if not isinstance(piece, str)]
-
 
 def _worded(value: Any, form: str, voice: Voice) -> str:
     if form.startswith("count "):
