@@ -52,7 +52,10 @@ From = Annotated[
     typer.Option("--from", metavar="VERSION", help="Version to start from, instead of the latest."),
 ]
 RecipeAt = Annotated[
-    Path | None, typer.Option(metavar="RECIPE", help="Recipe to use, instead of the last run's.")
+    Path | None,
+    typer.Option(
+        metavar="RECIPE", help="Recipe whose models and queries to use, instead of the last run's."
+    ),
 ]
 LogJson = Annotated[
     bool,

@@ -19,7 +19,6 @@ Numbers are exact: fractions go through decimals, and only `round` rounds.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -64,21 +63,37 @@ class CallRefused(Exception):
 
 
 class Table(dict[str, Row]):
-    """The rows of an entity by key, never changed once a call ended, and so with an index."""
+    """The rows of an entity by key, never changed once a call ended, and so with an index, which
+    its copies keep."""
 
     __slots__ = ("index",)
 
     def __init__(self, rows: dict[str, Row]) -> None:
         super().__init__(rows)
-        self.index: dict[str, dict[Any, list[Row]]] = {}
+        known = rows.index if isinstance(rows, Table) else {}
+        self.index: dict[str, dict[Any, list[Row]]] = {f: dict(by) for f, by in known.items()}
 
     def put(self, key: str, row: Row | None) -> None:
-        """Set or delete a row."""
+        """Set or delete a row. What is known by a field stays known, in the order of the table."""
+        old = self.get(key)
         if row is None:
             del self[key]
         else:
             self[key] = row
-        self.index.clear()
+        for field, rows in self.index.items():
+            before = _hashable(old.get(field)) if old else None
+            after = _hashable(row.get(field)) if row else None
+            if old and row and before == after:
+                rows[after] = [row if one is old else one for one in rows[after]]
+                continue
+            if old:
+                rows[before] = [one for one in rows[before] if one is not old]
+                if not rows[before]:
+                    del rows[before]
+            if row and old and after in rows:  # its place is among them
+                rows[after] = [one for one in self.values() if _hashable(one.get(field)) == after]
+            elif row:
+                rows[after] = [*rows.get(after, ()), row]
 
     def by(self, field: str) -> dict[Any, list[Row]]:
         """The rows by what a field holds."""
@@ -92,6 +107,11 @@ class Table(dict[str, Row]):
 
 class Frame:
     """What one call sees: tables, of which it changes copies, and the values it has named."""
+
+    __slots__ = (
+        *("args", "copied", "entities", "left", "me", "next", "now", "old", "tables", "touched"),
+        "vars",
+    )
 
     def __init__(self, state: State, args: Row, now: str) -> None:
         self.tables: dict[str, Table] = dict(state["tables"])
@@ -515,7 +535,11 @@ def _tidy(kind: Json, value: Json) -> Json:
 
 def plain(value: Json) -> Json:
     """A response as JSON: no row of a state in it that a caller could change."""
-    return json.loads(json.dumps(value))
+    if isinstance(value, dict):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    return value
 
 
 def _weighed(frame: Frame, value: Json) -> Json:
@@ -1023,7 +1047,7 @@ def _create(
         for field, term in kind.derived.items():
             if row[field] is None:
                 row[field] = term(frame)
-                frame.tables[entity].index.clear()  # it may know the row by what it was
+                frame.tables[entity].index.pop(field, None)  # what was known by it until now
         del frame.vars["this"]
         if name:
             frame.vars[name] = row

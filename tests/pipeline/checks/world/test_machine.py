@@ -213,15 +213,18 @@ def test_an_index_finds_what_looking_at_each_row_finds(
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.none() | st.integers(0, 2)), max_size=12))
 def test_an_index_stays_what_the_table_says(changes: list[tuple[int, int | None]]) -> None:
-    """Rows that are added, changed and deleted; in the order of the table."""
+    """Rows that are added, changed and deleted; in the order of the table, and in each copy."""
     table = Table({})
+    table.by("size")
     for number, size in changes:
-        table.by("size")
+        before, table = table, Table(table)
+        held = {value: list(rows) for value, rows in before.by("size").items()}
         if size is not None:
             table.put(f"K-{number}", {"key": f"K-{number}", "size": size})
         elif f"K-{number}" in table:
             table.put(f"K-{number}", None)
         assert table.by("size") == Table(dict(table)).by("size")
+        assert before.by("size") == held
 
 
 def test_where_nobody_is_known_to_speak_every_row_is_theirs(library: Machine, shelf: State) -> None:
