@@ -29,10 +29,10 @@ def plain(schema: Any) -> Any:
         return [plain(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {k: v for k, v in schema.items() if not (k == "type" and v == "any")}
     return {
         key: TYPES.get(value, value) if key == "type" and isinstance(value, str) else plain(value)
-        for key, value in kept.items()
+        for key, value in schema.items()
+        if (key, value) != ("type", "any")
     }
 
 

@@ -4,10 +4,10 @@
     python benchmarks/dataset.py publish --rows 10000 1000000
     python benchmarks/dataset.py verify --rows 10000 100000
 
-Rows are dialogues of one call with words and values of their own (of 5,000 cities, 20,000 hosts,
-and an API for every two rows), so that no cache holds the answers. The two ways of a subject take
-turns, each in a process of its own; the medians of `--rounds` are printed, with the seconds of the
-first as parts of those of the floor.
+Rows are dialogues of one call, 4 kB each, with words and values of their own (of 5,000 cities,
+20,000 hosts, and an API for every two rows), so that no cache holds the answers. The two ways of a
+subject take turns, each in a process of its own; the medians of `--rounds` are printed, with the
+seconds of the first as parts of those of the floor.
 
 - `curate` looks for near duplicates; the floor for rows whose text is equal.
 - `publish` makes a version: rows split, counted, checked and written in every config, with card,
@@ -98,8 +98,8 @@ def finished(outputs: Path) -> RunFolder:
     return RunFolder(outputs / "runs" / parse_recipe(RECIPE, "the benchmark").run_id)
 
 
-def samples_of_run(folder: Path, rows: int, topics: int) -> float:
-    """Write a finished run of so many rows; the bytes of one."""
+def samples_of_run(folder: Path, rows: int, topics: int) -> None:
+    """Write a finished run of so many rows."""
     run = finished(folder)
     for number in range(30):
         if findings := inspect(sample(number, topics).dialogue):
@@ -114,14 +114,12 @@ def samples_of_run(folder: Path, rows: int, topics: int) -> float:
     lines = (record_line(sample(number, topics)) for number in range(rows))
     stage.write_shard(0, lines, (), Usage())
     stage.finish(1, Sample, None)
-    return (stage.path / "accepted.jsonl").stat().st_size / rows
 
 
-def version(folder: Path, rows: int, topics: int) -> float:
+def version(folder: Path, rows: int, topics: int) -> None:
     """Publish such a run."""
-    size = samples_of_run(folder, rows, topics)
+    samples_of_run(folder, rows, topics)
     publish(finished(folder), folder)
-    return size
 
 
 def by_curate(folder: Path, rows: int) -> Json:
@@ -191,7 +189,7 @@ def by_reading(folder: Path, rows: int) -> None:
 
 
 Way = Callable[[Path, int], Json | None]
-SUBJECTS: dict[str, tuple[Callable[[Path, int, int], float], Way, str, Way]] = {
+SUBJECTS: dict[str, tuple[Callable[[Path, int, int], None], Way, str, Way]] = {
     "curate": (samples_of_run, by_curate, "equal texts", by_equal_text),
     "publish": (samples_of_run, by_publish, "pyarrow", by_pyarrow),
     "verify": (version, by_verify, "read", by_reading),
@@ -207,7 +205,7 @@ def measure(subject: str, floor: bool, folder: str, rows: int) -> Json | None:
 def compare(subject: str, rows: int, rounds: int) -> list[Json]:
     prepare, _, floor, _ = SUBJECTS[subject]
     with tempfile.TemporaryDirectory(prefix=f"toolloom-{subject}-") as folder:
-        size = prepare(Path(folder), rows, max(50, rows // 4))
+        prepare(Path(folder), rows, max(50, rows // 4))
         task = {"subject": subject, "folder": folder, "rows": rows}
         ways = {
             name: partial(alone, __file__, "measure", **task, floor=name == floor)
@@ -216,8 +214,7 @@ def compare(subject: str, rows: int, rounds: int) -> list[Json]:
         taken = in_turns(rounds, ways)
     least = taken[floor]["wall"]
     return [
-        {"rows": rows, "bytes": size, "way": way, "rate": rows / row["wall"], **row}
-        | {"times": row["wall"] / least}
+        {"rows": rows, "way": way, "rate": rows / row["wall"], **row, "times": row["wall"] / least}
         for way, row in taken.items()
     ]
 
@@ -233,7 +230,7 @@ def main() -> None:
     chosen = parser.parse_args()
     found = [row for rows in chosen.rows for row in compare(chosen.subject, rows, chosen.rounds)]
     used = {name: head for name, head in FIGURES.items() if any(name in row for row in found)}
-    show(chosen.subject, found, {"rows": "rows", "bytes": "bytes a row", "way": "way", **used})
+    show(chosen.subject, found, {"rows": "rows", "way": "way", **used})
 
 
 if __name__ == "__main__":

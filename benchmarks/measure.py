@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
-Ways: TypeAlias = dict[str, Callable[..., "Json | None"]]
 
 TOOLLOOM = [sys.executable, "-c", "from toolloom.cli import main; main()"]
 COSTS = {"wall": "wall s", "cpu": "CPU s", "peak": "MB"}
@@ -36,7 +35,7 @@ def alone(script: str, what: str, **task: Any) -> Json:
     return taken
 
 
-def answer(ways: Ways, cores: int | None = None) -> None:
+def answer(ways: dict[str, Callable[..., Json | None]], cores: int | None = None) -> None:
     """In a process that `alone` started: measure the way, on so many cores, print, and end.
 
     Figures that the way returns stand beside wall and CPU seconds and peak memory, or for them.

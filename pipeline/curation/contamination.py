@@ -107,8 +107,7 @@ def benchmark_rows(named: str, ledger: ImportLog) -> Iterator[BenchmarkRow]:
                     inside = f"{line}[{number}]" if isinstance(row, list) else line
                     yield benchmark_row(entry, f"{shown}{inside}")
         except (ImportFailed, OSError, RecursionError) as error:
-            ledger.read += 1
-            ledger.skip(shown, str(error))
+            ledger.refuse(shown, str(error))
 
 
 def benchmark_row(row: Any, place: str = "") -> BenchmarkRow:

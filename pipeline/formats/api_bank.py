@@ -91,10 +91,8 @@ def fits(document: Any) -> bool:
 
 def fits_text(content: str) -> bool:
     """Whether a text is a scene of API-Bank's level 3."""
-    return bool(
-        re.search(r"(?mi)^[ \t]*Scene[ \t]{0,9}:", content)
-        and re.search(r"(?i)API Calls?:", content)
-    )
+    signs = (r"(?mi)^[ \t]*Scene[ \t]{0,9}:", r"(?i)API Calls?:")
+    return all(re.search(sign, content) for sign in signs)
 
 
 def read(
@@ -230,7 +228,11 @@ def evidence(path: Path, ledger: ImportLog, document: Any = UNREAD) -> Iterator[
             if not is_bank_row(entry):
                 ledger.refuse(f"{place}, row {number}", "It is none of API-Bank's forms.")
             elif entry.get("role") == "API":
-                yield from _turn(entry)
+                name, result = line(entry.get("api_name")), as_dict(entry.get("result"))
+                answered = "output" in result and not result.get("exception")
+                given = as_dict(entry.get("param_dict"))
+                if name:
+                    yield from _answered(BankCall(name, given, result.get("output"), answered))
             elif "input_parameters" in entry or "apiCode" in entry:
                 yield from descriptions(entry)
             else:
@@ -255,14 +257,6 @@ def described_in(one: str) -> Iterator[Described]:
     """The description that a line of running text may be."""
     if one.lstrip().startswith("{"):
         yield from descriptions(json_of(one))
-
-
-def _turn(row: JsonObject) -> Iterator[Fact]:
-    name, result = line(row.get("api_name")), as_dict(row.get("result"))
-    if name:
-        answered = "output" in result and not result.get("exception")
-        given = as_dict(row.get("param_dict"))
-        yield from _answered(BankCall(name, given, result.get("output"), answered))
 
 
 def _answered(call: BankCall) -> Iterator[Fact]:

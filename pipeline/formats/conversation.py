@@ -363,7 +363,7 @@ def _api(kind: SourceKind, called: str, function: str, key: str) -> tuple[Api, t
         lost.append("tools: parameters that are not an object")
         parameters = None
     read = arguments(parameters or {}, ledger=log, api=called, budget=_ROOMY)
-    given = plain(returns or {}, ledger=log, api=called, place="returns", budget=_ROOMY)
+    given = plain(returns or {}, ledger=log, api=called, budget=_ROOMY)
     api = Api(
         category="audit",
         tool="audit",

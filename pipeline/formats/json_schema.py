@@ -170,14 +170,12 @@ def plain(
     *,
     ledger: ImportLog,
     api: str,
-    place: str,
+    place: str = "returns",
     resolver: Resolver | None = None,
-    budget: SchemaBudget = PARAMETERS,
+    budget: SchemaBudget = RETURNS,
 ) -> JsonObject:
-    """A valid schema of 2020-12 within the budget. Without a resolver `#/…` is the schema itself.
-
-    `place` is `parameters` or `returns`; for arguments see `arguments`.
-    """
+    """A valid schema of 2020-12 within the budget, of what is returned; for arguments see
+    `arguments`. Without a resolver `#/…` is the schema itself."""
     resolver = resolver or Resolver(schema, ledger)
     node = schema if isinstance(schema, Scoped) else resolver.root.inner(schema)
     attempts = [(budget.depth, 400, True)]
@@ -738,16 +736,14 @@ def to_api(
     if parameters is not None and not isinstance(parameters, dict):
         log.cut(api, "parameters", "invalid")
         parameters = None
-    taken = arguments(parameters or {}, ledger=log, api=api)
-    given = plain(returns or {}, ledger=log, api=api, place="returns", budget=RETURNS)
     yield Api(
         category=line(category) or tool,
         tool=tool,
         name=api[len(path) + 1 :],
         function=function,
         description=text,
-        parameters=taken,
-        returns=given or None,
+        parameters=arguments(parameters or {}, ledger=log, api=api),
+        returns=plain(returns or {}, ledger=log, api=api) or None,
         deprecated=deprecated,
         source=source if source.operation else source.model_copy(update={"operation": called}),
     )

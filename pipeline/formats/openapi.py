@@ -24,7 +24,6 @@ from toolloom.pipeline.formats.import_log import (
 )
 from toolloom.pipeline.formats.json_schema import (
     LONGEST_TEXT,
-    RETURNS,
     Resolver,
     Scoped,
     arguments,
@@ -331,9 +330,7 @@ class _Description:
                 text, value = small(example, _EXAMPLE)
                 node = told.inner(schema_of([value])) if text else None
             if node is not None:
-                options: dict[str, Any] = {"place": "returns", "budget": RETURNS}
-                resolver, ledger = self.resolver, self._ledger
-                return plain(node, ledger=ledger, api=api, resolver=resolver, **options) or None
+                return plain(node, ledger=self._ledger, api=api, resolver=self.resolver) or None
         return None
 
     def _example(self, found: Scoped) -> Any:

@@ -144,9 +144,8 @@ def _values(call: ToolCall) -> JsonObject:
 def no_call(turn: Turn, chance: Random) -> Message | None:
     """The dialogue's last answer, before anything was called: facts out of nowhere."""
     last = turn.sample.dialogue.messages[-1]
-    if last.role != "assistant" or not last.content:
-        return None
-    return Message(role="assistant", content=last.content)
+    words = last.content if last.role == "assistant" else None
+    return Message(role="assistant", content=words) if words else None
 
 
 def search_skipped(turn: Turn, chance: Random) -> Message | None:
@@ -234,8 +233,7 @@ def unsaid_value(turn: Turn, name: str, values: JsonObject, chance: Random) -> S
     if not free:
         return None
     key = chance.choice(free)
-    values[key] = _unsaid(values[key], chance)
-    return name, values
+    return name, {**values, key: _unsaid(values[key], chance)}
 
 
 def _unsaid(value: Any, chance: Random) -> Any:

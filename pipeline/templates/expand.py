@@ -65,7 +65,7 @@ from toolloom.schemas import (
     Verdict,
     World,
 )
-from toolloom.schemas.splits import SEEN, seen_split, signature, split_of, split_of_script, stray
+from toolloom.schemas.splits import signature, split_of, split_of_script, stray
 
 ROWS = 500  # of a template that one task makes
 NEEDS = 50  # of a world that one task plays
@@ -315,20 +315,15 @@ class _Filling(NamedTuple):
         renderer = TemplateRenderer(template, self.recipe.seed)
         assert self.recipe.expand
         wanted = {*self.recipe.expand.splits} & ({template.split} if template.split else set(Split))
-        # All rows call the same APIs: among seen ones, only the values tell the split.
-        need = renderer.sample((0,) * len(template.choices))["dialogue"]["query"]
-        place = split_of(plan, need)
-        fixed = None if place in SEEN else place
-        if stray(plan, need, place):
-            wanted = set()
         rng = rng_for(self.recipe.seed, STAGE, template.id, self.at)
         rows, good, vain = list[_Row](), 0, 0
         for row in renderer.drawn(rng, _DRAWS * (self.size + ROWS), self.part, self.parts):
             if good == self.size or vain == VAIN:
                 break
             sample = renderer.sample(row)
-            calls = signature(sample["dialogue"]["query"]["intent"])
-            if (fixed or seen_split(plan, calls)) not in wanted:
+            query = sample["dialogue"]["query"]
+            split = split_of(plan, query)
+            if split not in wanted or stray(plan, query, split):
                 continue
             findings = inspect(renderer.dialogue(sample))
             if findings:

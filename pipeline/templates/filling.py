@@ -65,13 +65,11 @@ _ALLOWED = (
 def date_text(value: str, form: str = "%-d %B %Y") -> str:
     """A date such as 2026-03-02 in words; `%-d` is a day without its zero, on any system."""
     day = dt.date.fromisoformat(value)
-    if "".join(_SIGNS.findall(form)) != form:
+    signs = _SIGNS.findall(form)
+    if "".join(signs) != form:
         raise ValueError(f"`date` knows %d %-d %m %-m %B %b %Y %y %A %a %%, not all of {form!r}")
     plain = {"%-d": str(day.day), "%-m": str(day.month), "%Y": f"{day.year:04d}"}
-    return "".join(
-        plain.get(sign, day.strftime(sign)) if len(sign) > 1 else sign
-        for sign in _SIGNS.findall(form)
-    )
+    return "".join(plain.get(s, day.strftime(s)) if len(s) > 1 else s for s in signs)
 
 
 def _later(value: str, days: int) -> str:

@@ -797,11 +797,11 @@ def _whole(schema: JsonObject, arguments: JsonObject, draw: Callable[[str, Any],
     return {name: made[name] for name in fields if name in made}
 
 
-def tell(need: Need, responses: Sequence[Any], examples: Sequence[Any] = ()) -> str:
+def tell(need: Need, responses: Sequence[Any], examples: Sequence[Any]) -> str:
     """One plain sentence for each fact that the responses of a need tell. In English.
 
-    `examples`: the same responses with values in place of slots, where there are any. What feeds
-    a later call is not told: only what comes of it is.
+    `examples`: the same responses with values in place of slots. What feeds a later call is not
+    told: only what comes of it is.
     """
     feeding = {r.call for i in need.intent for r in i.references.values()}
     told = {i: facts_of(need, i, r) for i, r in enumerate(responses) if i not in feeding}
@@ -809,7 +809,7 @@ def tell(need: Need, responses: Sequence[Any], examples: Sequence[Any] = ()) -> 
     several = len(told) > 1 and any(times > 1 for times in labels.values())
     found: list[str] = []
     for i, facts in told.items():
-        values = [f.value for f in facts_of(need, i, (examples or responses)[i])]
+        values = [f.value for f in facts_of(need, i, examples[i])]
         # Where nothing but codes, days and states is told, that it worked is said too.
         little = all(isinstance(v, str) and (is_code(v) or is_status(v)) for v in values)
         sentences = [*([DONE] if little else []), *map(_sentence, facts)]
