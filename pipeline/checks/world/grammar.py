@@ -525,8 +525,9 @@ class _TermReader:
         owners = (one for one in reversed(scope.here) if _step_into(row_of(one[1]), name, scope))
         owner = next(owners, None)
         if owner and name in scope.names:
+            _, entity = owner
             raise Mistake(
-                f"`{name}` in {self.text!r} is of {owner[1]} and a name of its own: write "
+                f"`{name}` in {self.text!r} is of {entity} and a name of its own: write "
                 f"`this.{name}` in a view or a change, name the row of a search (`{entity} as x`), "
                 f"write `${name}_id` for the key of an argument, or name the other anew with `as`."
             )
