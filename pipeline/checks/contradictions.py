@@ -341,12 +341,8 @@ def _time(value: str, heard: Heard, used: Used) -> str | None:
         if seconds in reached or moment.minute == moment.hour == 0:
             return None
     taken = {t for s in used.strings for t in times(s)}
-    unused = [
-        heard.user[place.start : place.end]
-        for place in timed(heard.user)
-        if place.sure and not place.times & taken
-    ]
-    return _instead("time", unused)
+    unused = (p for p in timed(heard.user) if p.sure and not p.times & taken)
+    return _instead("time", [heard.user[p.start : p.end] for p in unused])
 
 
 def _instead(kind: str, unused: list[str]) -> str | None:
@@ -379,9 +375,7 @@ _LONGEST = 40
 def _numbers_of(title: str) -> dict[str, list[float]]:
     """The numbers of a table of words, by word."""
     rows = table(title)
-    return {
-        word: [*map(float, numbers.split())] for words, numbers in rows for word in words.split()
-    }
+    return {word: [*map(float, values.split())] for words, values in rows for word in words.split()}
 
 
 # Words that stand for a number where none stands before them: «monthly» is twelve times a year.

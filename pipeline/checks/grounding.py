@@ -121,8 +121,6 @@ def _number_said(text: str, value: float, schema: JsonObject, today: dt.date) ->
     about, units = stems(described), {seconds_in(w.folded) for w in words(described)} - {0}
     told = quantities(text) if about & _CALENDAR else numbers_outside(text, today)
     said_numbers = [reading for quantity in told for reading in quantity.readings()]
-    if value in said_numbers:
-        return True
     lengths = [s / unit for s in spans_of_time(text) for unit in units] if units else []
     if value == 1 and re.search(r"\ban? ", text.lower()) and _counted(text, about):
         return True
@@ -171,9 +169,8 @@ def _told(text: str, value: str, now: dt.datetime) -> bool | None:
         return any(close(total, s) for s in spans_of_time(text))
     if re.fullmatch(r"[$€£]?\d{1,4}(?:[.,]\d+)?\s?%?", value) and not value.startswith("0"):
         wanted = {r for q in quantities(value) for r in q.readings()}
-        return any(
-            close(a, b) for q in numbers_outside(text, today) for b in q.readings() for a in wanted
-        )
+        told = [reading for q in numbers_outside(text, today) for reading in q.readings()]
+        return any(close(a, b) for b in told for a in wanted)
     return said(value, text) or None
 
 

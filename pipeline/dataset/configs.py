@@ -446,12 +446,14 @@ def seed_of(sample: JsonObject, split: Split) -> Seed | None:
     served = messages[users[0] : users[1]] if len(users) > 1 else messages
     hybrid = (messages[users[0]]["content"] or "").strip() if users else ""
     pool = {api["function"]: api for api in query["pool"]}
-    results = {m.get("tool_call_id"): m["content"] for m in served if m["role"] == "tool"}
+    results = {m.get("tool_call_id"): m["content"] or "" for m in served if m["role"] == "tool"}
+    seen = {name: json_of(content) for name, content in results.items()}
+    came = {n for n, one in seen.items() if isinstance(one, dict) and one.get("error") is None}
     made = [
         (pool[call["function"]["name"]], call["function"]["arguments"])
         for message in served
         for call in message.get("tool_calls") or ()
-        if _came(results.get(call["id"])) and call["function"]["name"] in pool
+        if call["id"] in came and call["function"]["name"] in pool
     ]
     if not made or not hybrid or (len(users) > 1 and "?" in (served[-1]["content"] or "")):
         return None
@@ -466,12 +468,6 @@ def seed_of(sample: JsonObject, split: Split) -> Seed | None:
         values=values_of(arguments for _, arguments in made),
         pool=tuple(Api.model_validate({**api, "provenance": ()}) for api in query["pool"]),
     )
-
-
-def _came(observation: str | None) -> bool:
-    """Did a call come to something? `observation`: its envelope, as a tool message holds it."""
-    seen = json_of(observation or "")
-    return isinstance(seen, dict) and seen.get("error") is None
 
 
 def seed_of_rows(rows: Sequence[Instruction]) -> Seed | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from toolloom.pipeline.dataset.verify import look
+from toolloom.pipeline.render.section import short
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import PushError, StoreError
 
@@ -229,7 +230,4 @@ def _told(error: BaseException, repo: str, token: str) -> str:
 
 
 def _hidden(words: str, token: str) -> str:
-    if token:
-        words = words.replace(token, "[key]")
-    line = " ".join(words.split()).rstrip(".")
-    return line if len(line) <= WORDS else f"{line[:WORDS]}…"
+    return short(words.replace(token, "[key]") if token else words, WORDS).rstrip(".")

@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from pydantic import Field
-from pydantic_core import to_json
 
 from toolloom.pipeline.checks import CHECKS, inspect, instructions
 from toolloom.pipeline.checks.schema import as_dict
@@ -511,18 +510,8 @@ def _look_at_made(
         yield TRAINING, file, f"has no {_name(base)} in `{base.name}` at its place", stored["id"]
 
 
-def _quick(value: Any) -> str:
-    """Mostly the text of `to_text`, in a third of its time: numbers may be written otherwise."""
-    try:
-        return to_json(value, inf_nan_mode="constants").decode()
-    except ValueError:  # half characters
-        return to_text(value)
-
-
 def _difference(config: Config, row: JsonObject, stored: JsonObject) -> str:
     """Where a stored row is not what is to be stored; nothing if it is."""
-    if config.columns.encode(row, _quick) == stored:
-        return ""
     due = config.columns.encode(row)
     return next((place for place, *_ in _differences("", stored, due)), "")
 
@@ -537,9 +526,8 @@ def _look_at_sample(
     machine = None
     if setting := sample.dialogue.query.setting:
         machine = known.machines.get(setting.hash)
-        is_known = setting.hash in known.machines and not (
-            machine and machine.world["name"] != setting.world
-        )
+        called = machine.world["name"] if machine else setting.world
+        is_known = setting.hash in known.machines and called == setting.world
         if not is_known and WORLDS.name not in known.broken:
             yield RECORD, f"plays in {setting.world} ({setting.hash}), which `worlds` has not"
         machine = machine if is_known else None

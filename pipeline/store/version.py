@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -129,15 +129,15 @@ class Columns(dict[str, str]):
         }
         return pa.schema([(name, kinds[kind]) for name, kind in self.items()])
 
-    def encode(self, row: JsonObject, text: Callable[[Any], str] = to_text) -> JsonObject:
-        """A row as it is stored: objects as their JSON, written by `text`."""
+    def encode(self, row: JsonObject) -> JsonObject:
+        """A row as it is stored: objects as their JSON."""
         stored = {}
         for name, kind in self.items():
             value = row[name]
             if kind == "json":
-                value = text(value)
+                value = to_text(value)
             elif kind == "objects":
-                value = list(map(text, value))
+                value = list(map(to_text, value))
             stored[name] = value
         return stored
 

@@ -273,9 +273,7 @@ async def write_script(world: World, raw: JsonObject, task: Task, job: Job) -> A
             reply.fault(("name",), "The script needs a name that no other script has.")
         script = {**reply.value, "written": job.model.endpoint.model}
         machine = Machine(world.spec)
-        (read,) = scripts.read_scripts(
-            [script], machine, lambda at, what: reply.fault(at[1:], what)
-        )
+        (read,) = scripts.read_scripts([script], machine, lambda at, why: reply.fault(at[1:], why))
         reply.refuse()
         if faults := await _untrue(world.model_copy(update={"scripts": (script,)}), read, task):
             raise BadAnswer(Reason.WORLD_UNSOUND, "\n".join(dict.fromkeys(faults[:TOLD])))

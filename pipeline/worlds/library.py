@@ -299,9 +299,7 @@ def found(
     machine: Machine, scripts: Sequence[WorldScript], result: Soundness, score: Score | None
 ) -> list[Section]:
     """What the checks of a world found: its operations, findings, and faults that were planted."""
-    called = Counter(
-        name for script in scripts for name in {each.operation for each in script.turns}
-    )
+    called = Counter(name for each in scripts for name in {turn.operation for turn in each.turns})
     rows = []
     for name, spec in machine.world["operations"].items():
         declared = [f"{code} {result.errors[name, code]}" for code in spec["errors"]]

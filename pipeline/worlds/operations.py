@@ -17,7 +17,6 @@ import random
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
 
 from toolloom.pipeline.checks.schema import texts_in
 from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree, keys_of
@@ -90,10 +89,8 @@ class Lookups:
         for name, found in self.shown.items():
             _read(operations[name]["returns"], {"me": machine.actor or ""}, found, repeated=True)
         self.readable = set[FieldOf]().union(*(self.shown[name] for name in self.reads))
-        self.policies = {
-            name: [p for p in machine.world["policies"] if name in p["calls"]]
-            for name in operations
-        }
+        every = machine.world["policies"]
+        self.policies = {name: [p for p in every if name in p["calls"]] for name in operations}
         # What policies say, and want to be true before a call.
         self.musts: dict[str, list[tuple[str, Tree]]] = {
             name: [
@@ -103,8 +100,6 @@ class Lookups:
             ]
             for name, policies in self.policies.items()
         }
-
-        self.causes = cache(self._causes)  # asked for at each call that fails
 
     def kinds(self, name: str) -> dict[str, Kind]:
         return self.machine.operations[name].args
@@ -147,7 +142,7 @@ class Lookups:
         fields = {f for f in found if f[1] not in keys and f[0] not in searched}
         return fields | {(entity, "") for entity in searched}
 
-    def _causes(self, name: str, code: str) -> set[FieldOf]:
+    def causes(self, name: str, code: str) -> set[FieldOf]:
         """On what an error depends that no look at what is nobody's own shows; on nothing if it
         says that all is already as it is wanted."""
         steps = self.machine.world["operations"][name]["steps"]
@@ -346,11 +341,9 @@ class ArgumentDrawer:
     def _key(self, kind: Kind) -> Json:
         entity, rng = kind["entity"], self.rng
         spec, table = self.machine.entities[entity], self.frame.tables[entity]
-        rows = [
-            row
-            for row in table.values()
-            if kind.get("other") or self.machine.owned(self.frame, entity, row)
-        ]
+        rows = list(table.values())
+        if not kind.get("other"):
+            rows = [row for row in rows if self.machine.owned(self.frame, entity, row)]
         if self.loose:
             if rng.random() < STRANGE or not table:
                 return f"{spec.prefix}0"

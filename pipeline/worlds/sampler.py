@@ -496,9 +496,8 @@ def _wanted(turn: UserTurn) -> str:
     for each in turn.said:
         name = ".".join(map(str, each.path)) or "a row"
         label = ", ".join(f"{field} {_text(value)}" for field, value in each.label)
-        values.append(
-            f"{name} is the one with {label}" if label else f"{name} = {_text(each.value)}"
-        )
+        told = f"is the one with {label}" if label else f"= {_text(each.value)}"
+        values.append(f"{name} {told}")
     return " ".join(parts) + (f": {'; '.join(values)}" if values else "")
 
 
@@ -557,9 +556,8 @@ def _result(response: Json, later: Sequence[Json]) -> str:
         return canonical(response)
     named = {*texts_in(later)}
     rows, room = list[int](), LONGEST
-    for number in sorted(
-        range(len(response)), key=lambda number: named.isdisjoint(texts_in(response[number]))
-    ):
+    order = sorted(range(len(response)), key=lambda n: named.isdisjoint(texts_in(response[n])))
+    for number in order:
         room -= len(canonical(response[number]))
         if room < 0 and rows:
             break

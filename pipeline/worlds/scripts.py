@@ -153,12 +153,10 @@ class _ScriptReader:
         self.machine = machine
         self.fault = fault
         world = machine.world
-        entities = {
-            name: {e.key: {"type": "ref", "entity": name}, **e.fields}
-            for name, e in machine.entities.items()
-        }
+        known = machine.entities.items()
+        entities = {n: {e.key: {"type": "ref", "entity": n}, **e.fields} for n, e in known}
         names = {"me": grammar.row_of(world["actor"])} if world["actor"] else {}
-        keys = {name: e.key for name, e in machine.entities.items()}
+        keys = {name: e.key for name, e in known}
         self.scope = NameScope(entities, keys, names=names)
 
     def script(self, spec: dict[str, Any], number: int) -> WorldScript:
@@ -305,9 +303,8 @@ def play_in(
                 continue
             if turn.form in ("user", "assistant"):
                 fresh = set()
-                texts = [
-                    text for words in turn.words if (text := words.fill(frame, voice)) is not None
-                ]
+                filled = (words.fill(frame, voice) for words in turn.words)
+                texts = [text for text in filled if text is not None]
                 if len(texts) < len(turn.words):
                     return None
                 row.messages.append((turn.form, rng.choice(texts)))
@@ -449,11 +446,8 @@ def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) ->
     """Whether a call may go side by side with those before it: it reads, as they do, or does the
     same to another thing; nothing of theirs is in it; and none of theirs could have made it
     needless. A search after a search may be made because of what the first one found."""
-    if (
-        call.follows
-        or call.error
-        or any(other.error or other.response in (None, []) for other in batch)
-    ):
+    in_vain = any(other.error or other.response in (None, []) for other in batch)
+    if call.follows or call.error or in_vain:
         return False
     same = all(other.name == call.name for other in batch)
     keyed = any(kind["type"] == "ref" for kind in machine.operations[call.name].args.values())

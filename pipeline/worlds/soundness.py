@@ -180,9 +180,8 @@ def _unlike(shown: Json, expected: Json) -> str:
     """In what a response is not the promised one; without values, as each call has others."""
     if isinstance(shown, dict) and isinstance(expected, dict):
         other = [name for name in expected if shown.get(name) != expected[name]]
-        return ", ".join(
-            other + [f"{name} (not promised)" for name in shown if name not in expected]
-        )
+        other += [f"{name} (not promised)" for name in shown if name not in expected]
+        return ", ".join(other)
     if isinstance(shown, list) and isinstance(expected, list):
         lost = [item for item in expected if item not in shown]
         more = [item for item in shown if item not in expected]

@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -71,6 +71,9 @@ PLAIN = (
 )
 """From when to when in a year neither the US nor England has a public holiday, nor in the nine days
 after: of 2025 and 2026, observed days included."""
+_EVERY = (date(2025, 1, 6) + timedelta(days=number) for number in range(730))
+DAYS = [day for day in _EVERY if any(low <= f"{day:%m-%d}" <= high for low, high in PLAIN)]
+"""Days of these years that no holiday is near, as a world knows of none."""
 
 
 class Unsatisfied(WorldError):
@@ -87,15 +90,7 @@ class Unsatisfied(WorldError):
 
 def draw_now(rng: random.Random) -> str:
     """A moment on a weekday or weekend of two years, in the hours when people write."""
-    day = rng.choice(_days())
-    return f"{day}T{rng.randrange(*OFFICE):02}:{rng.choice(range(0, 60, 5)):02}"
-
-
-@cache
-def _days() -> list[date]:
-    """Days of two years that no public holiday is near, as a world knows of none."""
-    every = (date(2025, 1, 6) + timedelta(days=number) for number in range(730))
-    return [day for day in every if any(low <= f"{day:%m-%d}" <= high for low, high in PLAIN)]
+    return f"{rng.choice(DAYS)}T{rng.randrange(*OFFICE):02}:{rng.choice(range(0, 60, 5)):02}"
 
 
 def draw_state(machine: Machine, rng: random.Random, now: str) -> State:
@@ -128,9 +123,7 @@ class _Drawer:
             if spec["rising"]:
                 self._number(name, spec["rising"])
         me = self.rng.choice(list(self.tables[self.machine.actor])) if self.machine.actor else None
-        counters = {
-            name: number + self.rng.randrange(1, 4) for name, number in self.numbers.items()
-        }
+        counters = {name: last + self.rng.randrange(1, 4) for name, last in self.numbers.items()}
         return {**self.state, "me": me, "next": counters}
 
     def _fill(self, name: str) -> None:
@@ -257,9 +250,7 @@ class _Drawer:
             names.seed_instance(self.rng.randrange(2**32))
             return f"{names.first_name()} {names.last_name()}"
         if kind.get("role") == "code":
-            return "".join(
-                self.rng.choice("123456789") if c == "9" else c for c in str(kind["pattern"])
-            )
+            return re.sub("9", lambda _: self.rng.choice("123456789"), str(kind["pattern"]))
         if form == "text":
             if examples := kind.get("examples"):
                 return self.rng.choice(examples)

@@ -809,9 +809,8 @@ def say_values(task: Task) -> None:
             if name not in goals:  # who looks something up reads results too
                 results = (s for call in task.calls[:number] for s in call.shown)
                 texts += (text for shown in results for text in shown.values)
-            stands = any(
-                value in text if isinstance(value, str) else str(value) == text for text in texts
-            )
+            is_text = isinstance(value, str)
+            stands = any(value in text if is_text else str(value) == text for text in texts)
             if not stands or (name in goals and turns[when].form != "retry"):
                 turns[when].said.append(SaidValue(path, value))
 
@@ -821,12 +820,9 @@ def told_facts(task: Task) -> Iterator[TaskFact]:
     known = {str(part.value) for turn in task.turns for part in turn.said}
     known |= {str(value) for row in task.rows.values() for _, value in row.label}
     known |= {task.now, task.now[:10]}
-    several = Counter(
-        (made.turn, made.name) for made in task.calls if made.after is not made.before
-    )
-    for made in task.calls:
-        if made.after is made.before:
-            continue
+    changes = [made for made in task.calls if made.after is not made.before]
+    several = Counter((made.turn, made.name) for made in changes)
+    for made in changes:
         for path, kind, value in leaves(made.shape, made.response):
             exact = kind["type"] not in ("ref", "choice", "text", "boolean") and len(path) == 1
             # Of several changes at once nobody tells each balance in between.

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.resources import files
 from itertools import chain, groupby
 from typing import NamedTuple
@@ -69,14 +69,11 @@ def fold(text: str) -> str:
     return spread.translate({ord(c): None for c in set(spread) if unicodedata.combining(c)})
 
 
-_WORD_OF = partial(tuple.__new__, Word)  # a named tuple's own constructor takes thrice the time
-
-
 @lru_cache(maxsize=512)
 def words(text: str) -> tuple[Word, ...]:
     """The words of a text in order; digits and letters part («10km» is two words)."""
-    found = [(m[0], _folded(m[0]), *m.span()) for m in _WORD.finditer(text)]
-    return tuple(map(_WORD_OF, found))
+    found = ((m[0], _folded(m[0]), *m.span()) for m in _WORD.finditer(text))
+    return tuple(map(Word._make, found))
 
 
 @lru_cache(maxsize=65536)
@@ -213,7 +210,4 @@ def _form_said(form: str, text: str) -> bool:
     if len(form) > 3 or form in {"yen"}:
         return literal(form, text)
     # A code is also a common word («in», «it», «us»): it counts in capitals or after a number.
-    return any(
-        text[start:end].isupper() or re.search(r"\d\s?\Z", text[:start])
-        for start, end in runs(form, text)
-    )
+    return any(text[a:b].isupper() or re.search(r"\d\s?\Z", text[:a]) for a, b in runs(form, text))

@@ -522,26 +522,23 @@ class _TermReader:
                 )
             alias, entity = scope.this
             return self.path(["var", alias], row_of(entity), scope)
-        owners = [
-            (alias, entity)
-            for alias, entity in reversed(scope.here)
-            if _step_into(row_of(entity), name, scope)
-        ][:1]
-        if owners and name in scope.names:
-            _, entity = owners[0]
+        owners = (one for one in reversed(scope.here) if _step_into(row_of(one[1]), name, scope))
+        owner = next(owners, None)
+        if owner and name in scope.names:
+            _, entity = owner
             raise Mistake(
                 f"`{name}` in {self.text!r} is of {entity} and a name of its own: write "
                 f"`this.{name}` in a view or a change, name the row of a search (`{entity} as x`), "
                 f"write `${name}_id` for the key of an argument, or name the other anew with `as`."
             )
-        if owners and owners[0] != scope.here[-1]:
-            outer, inner = (entity.lstrip("\0") for _, entity in (owners[0], scope.here[-1]))
+        if owner and owner != scope.here[-1]:
+            outer, inner = (entity.lstrip("\0") for _, entity in (owner, scope.here[-1]))
             raise Mistake(
                 f"`{name}` in {self.text!r} is of {outer}, and the row looked at is of {inner}: "
                 f"name the outer one, as in `{outer} as x`, and write `x.{name}`."
             )
-        if owners:
-            alias, entity = owners[0]
+        if owner:
+            alias, entity = owner
             self.next -= 1
             return self.path(["var", alias], row_of(entity), scope, dotted=False)
         if name in scope.names:

@@ -336,13 +336,10 @@ def _bounds(reader: _World, kind: Kind, inside: str, place: Place, ranges: str) 
         )
         return
     bounds: dict[str, Any] = {}
-    for name in ("low", "high", "by"):
-        text = match[name]
-        if text is None:
-            continue
-        if kind["type"] == "time" and name != "by":
+    for name, text in match.groupdict().items():
+        if text and kind["type"] == "time" and name != "by":
             bounds[name] = text
-        else:
+        elif text:
             bounds[name] = float(text) if "." in text else int(text)
     if kind["type"] not in (*grammar.NUMBERS, *grammar.MOMENTS):
         reader.fault(place, f"A {kind['type']} has no range.")
@@ -618,9 +615,8 @@ class _Step:
         fields: dict[str, Tree] = {}
         names: dict[str, list[str]] = {}
         columns = self.world.entities[entity]
-        for name, text in self.world.mapping(
-            self.spec.get("set", {}), (*self.place, "set")
-        ).items():
+        given = self.world.mapping(self.spec.get("set", {}), (*self.place, "set"))
+        for name, text in given.items():
             if name not in columns or (name == self.world.keys[entity] and not new):
                 hints = grammar.near(str(name), columns)
                 raise Mistake(f"{entity} has no field `{name}` to set{hints}.")

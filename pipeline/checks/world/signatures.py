@@ -47,15 +47,12 @@ def _bare(kind: Kind) -> JsonObject:
         return {"type": "integer"}
     if form in ("integer", "number"):
         bounds = {"minimum": kind.get("low"), "maximum": kind.get("high")}
-        return {
-            "type": form,
-            **{name: limit for name, limit in bounds.items() if limit is not None},
-        }
+        return {"type": form, **{n: limit for n, limit in bounds.items() if limit is not None}}
     if form == "choice":
         return {"type": "string", "enum": list(kind["choices"])}
+    if form == "date":
+        return {"type": "string", "format": "date"}
     if form in PATTERNS:
-        if form == "date":
-            return {"type": "string", "format": "date"}
         pattern = f"^{PATTERNS[form].pattern}$"
         return {"type": "string", "pattern": pattern, "examples": [_EXAMPLES[form]]}
     if form == "list":
