@@ -17,6 +17,7 @@ import random
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 
 from toolloom.pipeline.checks.schema import texts_in
 from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree, keys_of
@@ -100,6 +101,7 @@ class Lookups:
             ]
             for name, policies in self.policies.items()
         }
+        self.causes = cache(self._causes)  # asked for at each call that fails
 
     def kinds(self, name: str) -> dict[str, Kind]:
         return self.machine.operations[name].args
@@ -142,7 +144,7 @@ class Lookups:
         fields = {f for f in found if f[1] not in keys and f[0] not in searched}
         return fields | {(entity, "") for entity in searched}
 
-    def causes(self, name: str, code: str) -> set[FieldOf]:
+    def _causes(self, name: str, code: str) -> set[FieldOf]:
         """On what an error depends that no look at what is nobody's own shows; on nothing if it
         says that all is already as it is wanted."""
         steps = self.machine.world["operations"][name]["steps"]
