@@ -221,26 +221,22 @@ def summary(message: str, made: Made) -> str:
 KEPT = ("prefect.flow_runs", "prefect.task_runs")  # loggers whose records the server keeps
 
 
-class Hiding(logging.Filter):
-    """Strikes secrets out of each record, its traceback included.
+def hiding(record: logging.LogRecord) -> bool:
+    """Strikes secrets out of a record, its traceback included.
 
     What a user can act on is told in its own words: it has no traceback at all.
     """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = SECRETS.hide(record.getMessage()), ()
-        if record.exc_info and not isinstance(record.exc_info[1], ToolloomError):
-            record.exc_text = SECRETS.hide(logging.Formatter().formatException(record.exc_info))
-        record.exc_info = None
-        return True
+    record.msg, record.args = SECRETS.hide(record.getMessage()), ()
+    if record.exc_info and not isinstance(record.exc_info[1], ToolloomError):
+        record.exc_text = SECRETS.hide(logging.Formatter().formatException(record.exc_info))
+    record.exc_info = None
+    return True
 
 
 def hide_in_logs() -> None:
     """For the rest of the process: Prefect tells of an error after the flow has ended."""
     for name in KEPT:
-        logger = logging.getLogger(name)
-        if not any(isinstance(known, Hiding) for known in logger.filters):
-            logger.addFilter(Hiding())
+        logging.getLogger(name).addFilter(hiding)  # once, however often it is told
 
 
 @contextmanager
