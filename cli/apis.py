@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -19,11 +19,6 @@ from toolloom.cli.console import (
     say,
     ticker,
 )
-
-if TYPE_CHECKING:
-    from toolloom.pipeline.apis.pool import PoolFolder
-    from toolloom.schemas import Api
-
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -163,30 +158,25 @@ def show(
     """
     from toolloom.pipeline.apis.pool import api_sections, find_pool
     from toolloom.pipeline.render.section import safe_json
+    from toolloom.schemas import NothingFound
 
     folder = find_pool(outputs, pool)
-    found = _find(folder, api)
+    apis = list(folder.apis())
+    found = next((each for each in apis if api in (each.function, each.id)), None)
+    if found is None:
+        # As for case, whoever types a name half remembers it.
+        folded = {
+            name.lower(): name for each in reversed(apis) for name in (each.id, each.function)
+        }
+        near = [folded[one] for one in difflib.get_close_matches(api.lower(), folded, n=3)]
+        within = [name for low, name in folded.items() if api and api.lower() in low]
+        hints = ", or ".join(dict.fromkeys([*near, *within[:3]]))
+        hint = f"Did you mean {hints}?" if hints else f"`apis list {folder.name}` has all."
+        raise NothingFound(f"There is no API {api!r} in the pool {folder.name}. {hint}")
     if as_json:
         print(safe_json(found.as_tool()))
     else:
         say(api_sections(found))
-
-
-def _find(pool: PoolFolder, wanted: str) -> Api:
-    """The API of this function name or id. Raises NothingFound with those that are near."""
-    from toolloom.schemas import NothingFound
-
-    apis = list(pool.apis())
-    for api in apis:
-        if wanted in (api.function, api.id):
-            return api
-    # As for case, whoever types a name half remembers it.
-    folded = {name.lower(): name for api in reversed(apis) for name in (api.id, api.function)}
-    near = difflib.get_close_matches(wanted.lower(), folded, n=3)
-    within = [name for low, name in folded.items() if wanted and wanted.lower() in low]
-    hints = list(dict.fromkeys([*(folded[one] for one in near), *within[:3]]))
-    hint = f"Did you mean {', or '.join(hints)}?" if hints else f"`apis list {pool.name}` has all."
-    raise NothingFound(f"There is no API {wanted!r} in the pool {pool.name}. {hint}")
 
 
 @app.command(name="filter")
@@ -259,7 +249,7 @@ def search(
     from toolloom.llm.cache import address
     from toolloom.pipeline.apis.pool import find_pool, list_section
     from toolloom.pipeline.apis.search import Finder
-    from toolloom.schemas import Endpoint, RecipeError, SearchPlan
+    from toolloom.schemas import Api, Endpoint, RecipeError, SearchPlan
 
     endpoint = None
     if embeddings:

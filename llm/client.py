@@ -129,11 +129,10 @@ class Spending:
     is lost to a budget.
     """
 
-    def __init__(self, budget: Budget, spent: Usage = Usage()) -> None:  # noqa: B008 - it is frozen
-        """`spent`: what earlier starts of the run used, or still have under way."""
+    def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self.endless = budget == Budget()  # nothing is limited, so nothing is added up
-        self.spent = spent  # used, or reserved
+        self.spent = Usage()  # used, or reserved, by earlier starts of the run too
         self._under_way = 0
         self._gate = asyncio.Lock()
         self._settled = asyncio.Event()
