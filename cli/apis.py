@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -19,11 +19,6 @@ from toolloom.cli.console import (
     say,
     ticker,
 )
-
-if TYPE_CHECKING:
-    from toolloom.pipeline.apis.pool import PoolFolder
-    from toolloom.schemas import Api, Endpoint
-
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -163,31 +158,25 @@ def show(
     """
     from toolloom.pipeline.apis.pool import api_sections, find_pool
     from toolloom.pipeline.render.section import safe_json
+    from toolloom.schemas import NothingFound
 
     folder = find_pool(outputs, pool)
-    found = _find(folder, api)
+    apis = list(folder.apis())
+    found = next((each for each in apis if api in (each.function, each.id)), None)
+    if found is None:
+        # As for case, whoever types a name half remembers it.
+        folded = {
+            name.lower(): name for each in reversed(apis) for name in (each.id, each.function)
+        }
+        near = [folded[one] for one in difflib.get_close_matches(api.lower(), folded, n=3)]
+        within = [name for low, name in folded.items() if api and api.lower() in low]
+        hints = ", or ".join(dict.fromkeys([*near, *within[:3]]))
+        hint = f"Did you mean {hints}?" if hints else f"`apis list {folder.name}` has all."
+        raise NothingFound(f"There is no API {api!r} in the pool {folder.name}. {hint}")
     if as_json:
         print(safe_json(found.as_tool()))
     else:
         say(api_sections(found))
-
-
-def _find(pool: PoolFolder, wanted: str) -> Api:
-    """The API of this function name or id. Raises NothingFound with those that are near."""
-    from toolloom.schemas import NothingFound
-
-    apis = list(pool.apis())
-    for api in apis:
-        if wanted in (api.function, api.id):
-            return api
-    names = [name for api in apis for name in (api.function, api.id)]
-    # As for case, whoever types a name half remembers it.
-    folded = {name.lower(): name for name in reversed(names)}
-    near = difflib.get_close_matches(wanted.lower(), folded, n=3)
-    within = [name for low, name in folded.items() if wanted and wanted.lower() in low]
-    hints = list(dict.fromkeys([*(folded[one] for one in near), *within[:3]]))
-    hint = f"Did you mean {', or '.join(hints)}?" if hints else f"`apis list {pool.name}` has all."
-    raise NothingFound(f"There is no API {wanted!r} in the pool {pool.name}. {hint}")
 
 
 @app.command(name="filter")
@@ -212,29 +201,21 @@ def filter_(
 
     Examples: `toolloom apis filter shop --dry-run`, `toolloom apis filter shop --into good`
     """
-    from toolloom.pipeline.apis.pool import (
-        RULES,
-        USUAL,
-        filter_pool,
-        find_pool,
-        judge,
-        open_pool,
-        rules_section,
-    )
+    from toolloom.pipeline.apis import pool as pools
     from toolloom.schemas import NothingFound
 
     for name in rule or ():
-        known("--rule", name, list(RULES))
+        known("--rule", name, list(pools.RULES))
     if not into and not dry_run:
         raise NothingFound("There is no pool to filter into: name one with --into.")
-    chosen, folder = rule or USUAL, find_pool(outputs, pool)
-    judged, where = judge(folder.apis(), chosen), "nothing was written"
+    chosen, folder = rule or pools.USUAL, pools.find_pool(outputs, pool)
+    judged, where = pools.judge(folder.apis(), chosen), "nothing was written"
     if not dry_run:
-        target = open_pool(outputs, into)
-        filter_pool(folder, judged, target)
+        target = pools.open_pool(outputs, into)
+        pools.filter_pool(folder, judged, target)
         where = f"the pool is {target.path}"
-    say([rules_section(chosen, judged)], "")
-    if others := [name for name in RULES if name not in chosen]:
+    say([pools.rules_section(chosen, judged)], "")
+    if others := [name for name in pools.RULES if name not in chosen]:
         say(f"Not applied: {', '.join(others)}.")
     kept = sum(not broken for _, broken in judged)
     say(f"{kept:,} APIs kept, {len(judged) - kept:,} dropped; {where}.")
@@ -262,13 +243,24 @@ def search(
 
     Example: `toolloom apis search shop "refund a payment" -n 3`
     """
+    from pydantic import ValidationError
+
     from toolloom.llm import Gateway
     from toolloom.llm.cache import address
     from toolloom.pipeline.apis.pool import find_pool, list_section
     from toolloom.pipeline.apis.search import Finder
-    from toolloom.schemas import SearchPlan
+    from toolloom.schemas import Api, Endpoint, RecipeError, SearchPlan
 
-    endpoint = _endpoint(embeddings, model, key_env)
+    endpoint = None
+    if embeddings:
+        fields = {"base_url": embeddings, "key_env": key_env, **({"model": model} if model else {})}
+        try:
+            endpoint = Endpoint.model_validate(fields)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise RecipeError(f"--embeddings {embeddings}: {why}.") from error
+    elif model:
+        raise RecipeError("--model names a model at the address that --embeddings gives: add it.")
     folder = find_pool(outputs, pool)
 
     async def ranked() -> list[Api]:
@@ -284,19 +276,3 @@ def search(
         complain(f"No API of {folder.name} fits these words.")
         raise typer.Exit(NOTHING_ACCEPTED)
     say([list_section(found)])
-
-
-def _endpoint(url: str, model: str, key_env: str) -> Endpoint | None:
-    """The endpoint of embeddings, if there is to be one. Raises RecipeError."""
-    from pydantic import ValidationError
-
-    from toolloom.schemas import Endpoint, RecipeError
-
-    if not url and model:
-        raise RecipeError("--model names a model at the address that --embeddings gives: add it.")
-    fields = {"base_url": url, "key_env": key_env, **({"model": model} if model else {})}
-    try:
-        return Endpoint.model_validate(fields) if url else None
-    except ValidationError as error:
-        why = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise RecipeError(f"--embeddings {url}: {why}.") from error

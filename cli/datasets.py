@@ -234,10 +234,9 @@ def audit(
     Example: `toolloom audit train.jsonl --flagged flagged.jsonl`
     """
     from toolloom.pipeline.formats import audit as audits
-    from toolloom.pipeline.formats.audit import flagged_rows, write_report
 
     tell = ticker()
-    with flagged_rows(flagged, file) if flagged else nullcontext() as flag:
+    with audits.flagged_rows(flagged, file) if flagged else nullcontext() as flag:
         report = audits.audit(
             file,
             examples=n,
@@ -245,7 +244,7 @@ def audit(
             tell=lambda so_far: tell(f"{so_far.rows:,} rows, {so_far.flagged:,} with findings"),
         )
     if json_file and json_file != "-":
-        write_report(Path(json_file), report, file)
+        audits.write_report(Path(json_file), report, file)
     if json_file == "-":
         sys.stdout.write(audits.dumped(report.as_json(), indent=2) + "\n")
     else:

@@ -132,6 +132,9 @@ def validate(recipe: RecipePath) -> None:
 
     Example: `toolloom validate recipes/quickstart.yaml`
     """
+    from jinja2 import TemplateSyntaxError
+
+    from toolloom import prompts
     from toolloom.pipeline.apis.search import category
     from toolloom.pipeline.apis.sources import described
     from toolloom.pipeline.pages.sections import recipe_sections
@@ -147,16 +150,12 @@ def validate(recipe: RecipePath) -> None:
         raise RecipeError("\n".join(faults))
     check(planned(STAGES, chosen), chosen)
     say(recipe_sections(chosen))
-    import jinja2
-
-    from toolloom import prompts
-
     environment = prompts.environment()
     names = environment.list_templates(extensions=["j2"])
     for name in names:
         try:
             environment.get_template(name)
-        except jinja2.TemplateSyntaxError as error:
+        except TemplateSyntaxError as error:
             raise TemplateError(f"prompts/{name}, line {error.lineno}: {error.message}") from error
     say("", *sources, f"The recipe is valid, and so are the {len(names)} prompt templates.")
 
@@ -173,7 +172,7 @@ def preview(
     Example: `toolloom preview recipes/quickstart.yaml -n 3`
     """
     from toolloom.pipeline import run as runner
-    from toolloom.pipeline.pages.dialogue import instruction_view, rejected_view, sample_view
+    from toolloom.pipeline.pages.dialogue import rejected_view, sample_view
     from toolloom.schemas import load_recipe
 
     chosen = load_recipe(recipe, seed=seed)
@@ -184,7 +183,7 @@ def preview(
     for sample in seen.samples:
         say(sample_view(sample), "")
     for told in seen.instructions:
-        say(instruction_view(told))
+        say(f"{told.id}: {told.text}")
     say(f"{len(seen.samples)} accepted (shown last), {len(seen.rejected)} rejected.")
     if not seen.samples:
         raise typer.Exit(NOTHING_ACCEPTED)

@@ -9,16 +9,12 @@ import sys
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import Annotated, get_args
 
 import typer
 
 from toolloom.cli.console import HERE, Dataset, Outputs, known, say, ticker
 from toolloom.cli.run import tell_templates
-
-if TYPE_CHECKING:
-    from toolloom.pipeline.store.run_folder import RunFolder
-    from toolloom.pipeline.store.version import Version
 
 RUNS = typer.Typer(rich_markup_mode="markdown", help="List runs, or remove one.")
 
@@ -43,10 +39,18 @@ def show(
     from toolloom.pipeline.dataset.figures import count
     from toolloom.pipeline.pages.dialogue import sample_view
     from toolloom.pipeline.pages.sections import counts_sections, version_sections
-    from toolloom.pipeline.store.version import Version
-    from toolloom.schemas import Sample
+    from toolloom.pipeline.store.run_folder import RunFolder, find_run
+    from toolloom.pipeline.store.version import Version, find_version
+    from toolloom.schemas import NothingFound, Sample
 
-    found = _find(outputs, what)
+    found: RunFolder | Version
+    try:
+        found = find_version(outputs, what)
+    except NothingFound as no_dataset:
+        try:
+            found = find_run(outputs, what)
+        except NothingFound as no_run:
+            raise NothingFound(f"{no_run}\n{no_dataset}") from no_run
     if isinstance(found, Version):
         say(f"Dataset {found.label}", "", version_sections(found), "")
         samples = found.samples()
@@ -94,21 +98,6 @@ def rejected(
                 shown += 1
                 say(rejected_view(row, verbatim=raw), "")
     say(f"{shown} of {matching} rejected records of {folder.id} that match.")
-
-
-def _find(outputs: Path, what: str) -> RunFolder | Version:
-    """The dataset of this name, or else the run."""
-    from toolloom.pipeline.store.run_folder import find_run
-    from toolloom.pipeline.store.version import find_version
-    from toolloom.schemas import NothingFound
-
-    try:
-        return find_version(outputs, what)
-    except NothingFound as no_dataset:
-        try:
-            return find_run(outputs, what)
-        except NothingFound as no_run:
-            raise NothingFound(f"{no_run}\n{no_dataset}") from no_run
 
 
 def report(
@@ -196,7 +185,9 @@ def notebook(
         "ServerApp.open_browser": not no_browser,
         "ServerApp.allow_root": os.geteuid() == 0,  # as in a container
         # Of the asynchronous manager a thread may be left, which keeps the process from its end.
-        "ServerApp.contents_manager_class": f"{_CONTENTS}.LargeFileManager",
+        "ServerApp.contents_manager_class": (
+            "jupyter_server.services.contents.largefilemanager.LargeFileManager"
+        ),
         "LabApp.default_url": f"/lab/tree/{path.name}",
         "LabApp.extension_manager": "readonly",
         "LabApp.news_url": None,
@@ -208,9 +199,6 @@ def notebook(
     # From here on the process is Jupyter's: so is Ctrl-C, and nothing is left behind.
     command = [sys.executable, "-m", "jupyterlab", *(f"--{k}={v}" for k, v in chosen.items())]
     os.execve(sys.executable, command, environment)
-
-
-_CONTENTS = "jupyter_server.services.contents.largefilemanager"
 
 
 @RUNS.callback(invoke_without_command=True)

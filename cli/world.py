@@ -6,7 +6,7 @@ import asyncio
 import json
 import shlex
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -141,19 +141,21 @@ def play(file: WorldFile, seed: SeedOf = 0, state_file: StateOf = None) -> None:
     machine, state, now = _drawn(file, seed, state_file)
     say(described(machine, state, now))
     states = [state]
-    for line in _lines():
-        name, _, rest = line.partition(" ")
-        if name == "show":
-            say(described(machine, states[-1], now))
-        elif name == "back":
-            del states[max(1, len(states) - 1) :]
-        else:
-            after, response, error = machine.apply(states[-1], name, _arguments(rest), now)
-            say(f"{'✗ ' + error if error else '✓'} {json.dumps(response, ensure_ascii=False)}")
-            for effect in changes(machine, states[-1], after):
-                say("  " + " ".join(word for word in effect[-1] if word))
-            if after is not states[-1]:
-                states.append(after)
+    prompt = "> " if sys.stdin.isatty() else ""
+    with suppress(EOFError):
+        while (line := input(prompt).strip()) not in ("", "quit"):
+            name, _, rest = line.partition(" ")
+            if name == "show":
+                say(described(machine, states[-1], now))
+            elif name == "back":
+                del states[max(1, len(states) - 1) :]
+            else:
+                after, response, error = machine.apply(states[-1], name, _arguments(rest), now)
+                say(f"{'✗ ' + error if error else '✓'} {json.dumps(response, ensure_ascii=False)}")
+                for effect in changes(machine, states[-1], after):
+                    say("  " + " ".join(word for word in effect[-1] if word))
+                if after is not states[-1]:
+                    states.append(after)
 
 
 @app.command()
@@ -253,9 +255,14 @@ def write(
     Example: `toolloom world write "a fitness studio with a waiting list" --recipe mine.yaml`
     """
     from toolloom.pipeline.apis.sources import read_source
+    from toolloom.pipeline.checks.world.interpreter import Machine
     from toolloom.pipeline.formats.import_log import ImportLog
+    from toolloom.pipeline.render.section import Section
+    from toolloom.pipeline.store.files import record_line, write_lines
     from toolloom.pipeline.worlds.authoring import write_world
-    from toolloom.schemas import Api, ApiSource, Domain, ImportFailed
+    from toolloom.pipeline.worlds.library import taskless
+    from toolloom.pipeline.worlds.soundness import score
+    from toolloom.schemas import Api, ApiSource, Domain, ImportFailed, WorldError
 
     about, apis, category, skipped = " ".join(domain.split()), list[Api](), "", {}
     if document:
@@ -273,7 +280,44 @@ def write(
     made = _asked(recipe, outputs, seed, about, "a world", work)
     made.left |= skipped
     path = to or outputs / "worlds" / f"{made.world.name if made.world else 'none'}.yaml"
-    _report(made, path, seed)
+    if made.world and path.exists() and path.read_text("utf-8") != made.world.text:
+        raise WorldError(
+            f"{path}: already exists, with another content. Name a new file with --to."
+        )
+    left, rejected = path.with_suffix(".rejected.jsonl"), made.outcome.rejected
+    if rejected:
+        write_lines(left, map(record_line, rejected))
+    usage = made.costs.usage
+    rows: list[list[Any]] = [
+        ["operations", len(made.world.spec["operations"]) if made.world else 0],
+        ["operations asked for", made.asked],
+        ["read at once", made.at_once],
+        ["mended after random calls", len(made.mended)],
+        ["dropped", len(made.dropped)],
+        ["requests", usage.requests],
+        ["prompt tokens", usage.prompt_tokens],
+        ["completion tokens", usage.completion_tokens],
+    ]
+    if made.world:
+        complain(f"{made.world.name}: planted faults")
+        rows.append(["share of planted faults found", f"{score(made.world.spec).share:.2f}"])
+    say([Section(made.world.name if made.world else "No world", ("", ""), rows)])
+    for name, why in made.dropped.items():
+        say(f"{name} is dropped: {why}")
+    for name, unused in made.unused.items():
+        say(f"{name} is written without its optional {', '.join(unused)}.")
+    for why in dict.fromkeys(made.left.values()):
+        names = [name for name, other in made.left.items() if other == why]
+        say(f"{len(names)} of the document left out, {why.rstrip('.')}: {', '.join(names)}.")
+    if rejected:
+        say(f"What was dropped, with all answers, is in {left}.")
+    if not made.world:
+        complain(f"No world: {rejected[-1].reason}: {rejected[-1].detail}")
+        raise typer.Exit(NOTHING_ACCEPTED)
+    write_lines(path, [made.world.text.encode()])
+    if why := taskless(Machine(made.world.spec), seed):
+        complain(why)
+    say(f"{path} is written. `toolloom world play {path}` lets you try it.")
 
 
 @app.command()
@@ -361,55 +405,6 @@ def _asked(
     return asyncio.run(asked())
 
 
-def _report(made: Any, path: Path, seed: int) -> None:
-    """Write what came of a domain, and tell it."""
-    from toolloom.pipeline.checks.world.interpreter import Machine
-    from toolloom.pipeline.render.section import Section
-    from toolloom.pipeline.store.files import record_line, write_lines
-    from toolloom.pipeline.worlds.library import taskless
-    from toolloom.pipeline.worlds.soundness import score
-    from toolloom.schemas import WorldError
-
-    if made.world and path.exists() and path.read_text("utf-8") != made.world.text:
-        raise WorldError(
-            f"{path}: already exists, with another content. Name a new file with --to."
-        )
-    left, rejected = path.with_suffix(".rejected.jsonl"), made.outcome.rejected
-    if rejected:
-        write_lines(left, map(record_line, rejected))
-    usage = made.costs.usage
-    rows: list[list[Any]] = [
-        ["operations", len(made.world.spec["operations"]) if made.world else 0],
-        ["operations asked for", made.asked],
-        ["read at once", made.at_once],
-        ["mended after random calls", len(made.mended)],
-        ["dropped", len(made.dropped)],
-        ["requests", usage.requests],
-        ["prompt tokens", usage.prompt_tokens],
-        ["completion tokens", usage.completion_tokens],
-    ]
-    if made.world:
-        complain(f"{made.world.name}: planted faults")
-        rows.append(["share of planted faults found", f"{score(made.world.spec).share:.2f}"])
-    say([Section(made.world.name if made.world else "No world", ("", ""), rows)])
-    for name, why in made.dropped.items():
-        say(f"{name} is dropped: {why}")
-    for name, unused in made.unused.items():
-        say(f"{name} is written without its optional {', '.join(unused)}.")
-    for why in dict.fromkeys(made.left.values()):
-        names = [name for name, other in made.left.items() if other == why]
-        say(f"{len(names)} of the document left out, {why.rstrip('.')}: {', '.join(names)}.")
-    if rejected:
-        say(f"What was dropped, with all answers, is in {left}.")
-    if not made.world:
-        complain(f"No world: {rejected[-1].reason}: {rejected[-1].detail}")
-        raise typer.Exit(NOTHING_ACCEPTED)
-    write_lines(path, [made.world.text.encode()])
-    if why := taskless(Machine(made.world.spec), seed):
-        complain(why)
-    say(f"{path} is written. `toolloom world play {path}` lets you try it.")
-
-
 def _drawn(file: Path, seed: int, state_file: Path | None = None) -> tuple[Any, Any, str]:
     """The world of a file, a state of it, and the moment."""
     from toolloom.pipeline.checks.world.interpreter import Machine
@@ -420,14 +415,6 @@ def _drawn(file: Path, seed: int, state_file: Path | None = None) -> tuple[Any, 
     machine = Machine(load_world(file))
     now, state = StartStates(machine, state_file).draw(rng_for(seed, "state"))
     return machine, state, now
-
-
-def _lines() -> Iterator[str]:
-    """What is typed, until an empty line, `quit` or the end."""
-    prompt = "> " if sys.stdin.isatty() else ""
-    with suppress(EOFError):
-        while (line := input(prompt).strip()) not in ("", "quit"):
-            yield line
 
 
 def _arguments(text: str) -> Any:

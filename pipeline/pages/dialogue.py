@@ -15,7 +15,7 @@ from toolloom.pipeline.checks.transcript import made
 from toolloom.pipeline.pages.sections import preview_sections
 from toolloom.pipeline.render.section import render
 from toolloom.pipeline.render.terminal import indented, messages_view, text, view
-from toolloom.schemas import Dialogue, Instruction, JsonObject, Sample
+from toolloom.schemas import Dialogue, JsonObject, Sample
 from toolloom.schemas.splits import api_id, need_of
 
 if TYPE_CHECKING:
@@ -166,11 +166,6 @@ def sample_view(sample: Sample) -> RenderableType:
     """A dialogue as a person reads it."""
     row = sample.model_dump(mode="json")
     return Group(_title(sample.id, need_of(row)), messages_view(row["dialogue"]["messages"]))
-
-
-def instruction_view(instruction: Instruction) -> RenderableType:
-    """A request at one granularity, in a line."""
-    return text(f"{instruction.id}: {instruction.text}")
 
 
 def rejected_view(row: JsonObject, verbatim: bool = False) -> RenderableType:

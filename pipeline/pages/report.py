@@ -257,15 +257,12 @@ def _facts(version: Version) -> Iterator[tuple[str, str]]:
 
 def _splits(version: Version) -> Section:
     """Rows of each split, and how many APIs its dialogues call."""
-    there = version.manifest["configs"].get("instructions", {})
-    head, rows = ["Split", "Dialogues", "Rejected", "APIs called"], []
+    there, rows = version.manifest["configs"].get("instructions", {}), []
     for name, split in version.told("splits").items():
-        rows.append([name, split["rows"], split["rejected"], split["apis"]])
-        if there:
-            rows[-1].insert(2, int(there.get(name, {}).get("rows", 0)))
-    if there:
-        head.insert(2, "Instructions")
-    return Section("Rows by split", head, rows)
+        made = [int(there.get(name, {}).get("rows", 0))] if there else []
+        rows.append([name, split["rows"], *made, split["rejected"], split["apis"]])
+    also = ["Instructions"] if there else []
+    return Section("Rows by split", ["Split", "Dialogues", *also, "Rejected", "APIs called"], rows)
 
 
 def _chapters(version: Version, seen: ReadRows) -> Iterator[Chapter]:

@@ -19,10 +19,10 @@ from support.waiting import wait_for
 
 from toolloom.llm import FakeServer
 from toolloom.pipeline.orchestration.server import (
-    Hiding,
     check_deployment,
     check_server,
     hidden,
+    hiding,
     summary,
 )
 from toolloom.pipeline.run import Made, run_recipe
@@ -131,7 +131,7 @@ def test_log_records_hold_no_secret(error: Exception, traceback: bool) -> None:
     except type(error) as raised:
         info = (type(raised), raised, raised.__traceback__)
     record = logging.LogRecord("x", logging.ERROR, __file__, 1, "failed: %r", (error,), info)
-    assert Hiding().filter(record)
+    assert hiding(record)
     text = logging.Formatter().format(record)
     assert text.startswith("failed: ") and KEY not in text
     assert ("Traceback" in text) is traceback
