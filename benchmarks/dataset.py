@@ -37,7 +37,8 @@ from support.conversations import NOW, fields
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.curation.duplicates import deduplicate, instruction
-from toolloom.pipeline.dataset.publish import publish, sha256
+from toolloom.pipeline.dataset.figures import sha256
+from toolloom.pipeline.dataset.publish import publish
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.stage import StageInput
 from toolloom.pipeline.store.files import Rows, record_line
