@@ -477,12 +477,9 @@ def play_of(task: Task) -> Play:
         elif following == "retry":
             more.append("says why that failed, and asks what to do instead")
         elif not following and task.avoided:
-            why = task.avoided.why
-            more.append(
-                f"cannot do it: there is no tool {task.avoided.name}"
-                if why == "missing"
-                else f"does not call {task.avoided.name}: {why}"
-            )
+            name, why = task.avoided.name, task.avoided.why
+            missing = f"cannot do it: there is no tool {name}"
+            more.append(missing if why == "missing" else f"does not call {name}: {why}")
         row.messages.append(("assistant", "; ".join(more)))
     row.facts = [_told(fact.field, fact.value) for fact in task.facts]
     return row
@@ -525,7 +522,8 @@ def replayed_need(need: Need, machine: Machine, words: Sequence[Turn]) -> Play:
         row.messages.append(("user", turn.user))
         calls = [each for each in need.intent if each.turn == number]
         names = [need.api(each.api).source.operation for each in calls]
-        if not set(names) <= known or not names:
+        refused = number and need.scenario is Scenario.CONFIRMATION and not names
+        if not refused and (not set(names) <= known or not names):
             row.messages.append(("search", ()))
         known |= set(names)
         for name, each in zip(names, calls, strict=True):
@@ -550,8 +548,7 @@ def as_lines(row: Play) -> list[str]:
 
 
 def _result(response: Json, later: Sequence[Json]) -> str:
-    """A result; of a long list the rows that later calls name, and as many others as there is room
-    for."""
+    """A result; of a long list the rows that later calls name, and others as far as they fit."""
     if not isinstance(response, list) or len(canonical(response)) <= LONGEST:
         return canonical(response)
     named = {*texts_in(later)}
@@ -562,8 +559,8 @@ def _result(response: Json, later: Sequence[Json]) -> str:
         if room < 0 and rows:
             break
         rows.append(number)
-    shown = [response[number] for number in sorted(rows)]
-    return f"{canonical(shown)} and {len(response) - len(rows)} more"
+    shown = canonical([response[number] for number in sorted(rows)])
+    return f"{shown} and {len(response) - len(rows)} more"
 
 
 # --- a recipe's own ----------------------------------------------------------------------------

@@ -597,6 +597,8 @@ def clarification(task: Task) -> None:
         for argument, kind in task.lookups.required(name).items()
         if kind["type"] not in ("ref", "list", "text")
         if argument not in seen and not str(args[argument]).startswith(said)
+        # What only one of its choices comes to is no question.
+        if sum(task.works(name, {**args, argument: v}) for v in kind.get("choices", ())) != 1
     ]
     withheld = task.pick(open_ones)
     task.begin("answer", name)
@@ -823,9 +825,10 @@ def told_facts(task: Task) -> Iterator[TaskFact]:
     changes = [made for made in task.calls if made.after is not made.before]
     several = Counter((made.turn, made.name) for made in changes)
     for made in changes:
+        me = made.before["tables"].get(task.machine.actor or "", {}).get(made.before["me"], {})
         for path, kind, value in leaves(made.shape, made.response):
             exact = kind["type"] not in ("ref", "choice", "text", "boolean") and len(path) == 1
             # Of several changes at once nobody tells each balance in between.
             exact &= kind["type"] in MOMENTS or several[made.turn, made.name] == 1
-            if exact and str(value) not in known:
+            if exact and me.get(str(path[0])) != value and str(value) not in known:
                 yield TaskFact(made.name, None, str(path[-1]), value, made.turn)

@@ -271,10 +271,17 @@ def _untold(dialogue: Dialogue, setting: Setting, machine: Machine) -> Iterator[
     texts = [text for _, text, _ in replies(dialogue)]
     plain, now = fold(" ".join(texts)), dialogue.query.now
     said = [m.content or "" for m in dialogue.messages if m.role in ("user", "assistant")]
+    nouns = stems(" ".join(f"{n} {s['noun']}" for n, s in machine.world["entities"].items()))
     for fact in setting.goal.facts:
         told = not (fact.field and isinstance(fact.value, bool))  # «true» is no word for it
         stands = told and _stands(fold(fact.said), plain)
-        schema = {"title": fact.field, "description": _about(machine, fact.field)}
+        kinds = [entity.fields.get(fact.field, {}) for entity in machine.entities.values()]
+        if any(kind.get("moves") and fact.value in kind["choices"] for kind in kinds):
+            continue  # «it is still running»: a state has no word of its own
+        # What the world says of the field, without the nouns that all its rows go by.
+        every = " ".join(str(kind.get("about", "")) for kind in kinds).split()
+        words_of = " ".join(word for word in every if not stems(word) <= nouns)
+        schema = {"title": fact.field, "description": words_of}
         if stands or any(_tells(text, fact, schema, now) for text in texts):
             continue
         if isinstance(fact.value, str) and _MOMENT.fullmatch(fact.value):
@@ -284,16 +291,6 @@ def _untold(dialogue: Dialogue, setting: Setting, machine: Machine) -> Iterator[
             if moment.date() in days and moment.time() in clocks:
                 continue
         yield Fault(Reason.FACT_NOT_TOLD, None, f"the user is not told {shown(fact.said)}")
-
-
-def _about(machine: Machine, field: str) -> str:
-    """What a world says of the fields of a name, without the nouns that all its rows go by."""
-    kinds = (entity.fields.get(field, {}) for entity in machine.entities.values())
-    told = " ".join(str(kind["about"]) for kind in kinds if kind.get("about"))
-    nouns = stems(
-        " ".join(f"{name} {machine.world['entities'][name]['noun']}" for name in machine.entities)
-    )
-    return " ".join(word for word in told.split() if not stems(word) <= nouns)
 
 
 def _stands(said: str, text: str) -> bool:
@@ -325,6 +322,9 @@ def tells(text: str, value: Any, schema: Json, now: dt.datetime) -> bool:
         return True
     if value == 0:
         return any(_nothing(part, schema) for part in sentences(text))
+    name = {"title": schema.get("title", "")}
+    if value == 1 and any(_claims(part, name, True) for part in sentences(text)):
+        return True  # «it is free», of one that is
     if isinstance(value, int | float):
         return _number_told(text, value, schema, now)
     if isinstance(value, str) and _SIZE.fullmatch(value):
