@@ -587,7 +587,7 @@ def follow_up(task: Task) -> None:
 
 
 def clarification(task: Task) -> None:
-    """A value is withheld without which nobody could go on, and that no row of one's own has."""
+    """A value is withheld that nobody can do without, no own row has, and may be another one."""
     name, args = ask(task)
     said = tuple(str(value) for made in task.calls for value in made.arguments.values())
     shown = [s for made in task.calls for s in made.shown if s.entity in task.lookups.own]
@@ -597,7 +597,6 @@ def clarification(task: Task) -> None:
         for argument, kind in task.lookups.required(name).items()
         if kind["type"] not in ("ref", "list", "text")
         if argument not in seen and not str(args[argument]).startswith(said)
-        # What only one of its choices comes to is no question.
         if sum(task.works(name, {**args, argument: v}) for v in kind.get("choices", ())) != 1
     ]
     withheld = task.pick(open_ones)

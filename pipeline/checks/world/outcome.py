@@ -276,8 +276,9 @@ def _untold(dialogue: Dialogue, setting: Setting, machine: Machine) -> Iterator[
         told = not (fact.field and isinstance(fact.value, bool))  # «true» is no word for it
         stands = told and _stands(fold(fact.said), plain)
         kinds = [entity.fields.get(fact.field, {}) for entity in machine.entities.values()]
-        if any(kind.get("moves") and fact.value in kind["choices"] for kind in kinds):
-            continue  # «it is still running»: a state has no word of its own
+        ways = [k["choices"] for k in kinds if k.get("moves") and fact.value in k["choices"]]
+        if ways and not any(_stands(fold(state), plain) for state in chain(*ways)):
+            continue  # «it is still running», but not «it has ended»
         # What the world says of the field, without the nouns that all its rows go by.
         every = " ".join(str(kind.get("about", "")) for kind in kinds).split()
         words_of = " ".join(word for word in every if not stems(word) <= nouns)

@@ -350,14 +350,26 @@ def test_a_lookup_by_a_name_that_nobody_said_is_found(played: Played) -> None:
     assert Reason.UNGROUNDED_ARGUMENT in played.reasons(raw)
 
 
+STATE = {"value": "ready", "said": "ready", "field": "status"}
+
+
 @pytest.mark.parametrize(
-    ("reply", "told"),
-    [("You owe $5 now.", True), ("You owe $50 now.", False), ("You owe $5.50 now.", False)],
+    ("reply", "fact", "told"),
+    [
+        *(
+            (f"You owe {sum_} now.", {"value": 5, "said": "$5"}, sum_ == "$5")
+            for sum_ in ("$5", "$50", "$5.50")
+        ),
+        ("It can be picked up.", STATE, True),
+        ("It has been cancelled.", STATE, False),
+    ],
 )
-def test_an_amount_is_told_whole(played: Played, reply: str, told: bool) -> None:
-    """Not as the beginning of another."""
+def test_a_fact_is_told_whole_and_as_it_is(
+    played: Played, reply: str, fact: dict[str, Any], told: bool
+) -> None:
+    """An amount not as the beginning of another, a state in words, but not as another state."""
     raw = played.raw("fines")
-    raw["query"]["setting"]["goal"]["facts"] = [{"value": 5, "said": "$5"}]
+    raw["query"]["setting"]["goal"]["facts"] = [fact]
     for message in raw["messages"][5::2]:
         message["content"] = "Yes." if message["role"] == "assistant" else message["content"]
     say(raw, reply)
