@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from rapidfuzz import fuzz
 
 from toolloom.llm import Model, Request
-from toolloom.llm.messages import IllegalSchema, check_schema, readings, violation
+from toolloom.llm.messages import IllegalSchema, checker, readings
 from toolloom.pipeline.checks.text.words import stem
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
@@ -181,14 +181,13 @@ async def ask(
     async def tried(prompt: Prompt, number: int) -> Answer[T]:
         """Ask once. Raises BadAnswer if the answer does not do, NoUsableAnswer if none will."""
         nonlocal said
-        costs.book(Costs(prompts=(prompt.template_hash,)))
         # 31 bits: some servers read seeds as signed 32-bit integers.
         own = int.from_bytes(hashlib.sha256(f"{seed}/{number}".encode()).digest()[:4]) >> 1
-        warmth = model.endpoint.temperature
+        warmth, prompts = model.endpoint.temperature, (prompt.template_hash,)
         try:
             reply = await model.complete(Request(prompt.messages, schema, max_tokens, warmth, own))
         except RequestRefused as error:
-            costs.book(Costs(raw=(error.raw,)))
+            costs.book(Costs(raw=(error.raw,), prompts=prompts))
             raise NoUsableAnswer(Reason.REQUEST_REFUSED, str(error), costs) from error
         usage = Usage(
             requests=1,
@@ -197,7 +196,7 @@ async def ask(
             completion_tokens=reply.completion_tokens,
             cost=model.cost(reply),
         )
-        costs.book(Costs(usage, (reply.raw,)))
+        costs.book(Costs(usage, (reply.raw,), prompts=prompts))
         said = reply.text.strip()
         if reply.finish_reason == "content_filter":
             detail = "The endpoint's content filter took the answer away; no other try would help."
@@ -206,18 +205,19 @@ async def ask(
             raise BadAnswer(Reason.UNUSABLE_RESPONSE, "the answer is empty")
         value: Any = said
         repair = ""
-        if schema is not None:
-            value, repair = fitting(said, schema, reply.finish_reason, max_tokens)
+        if violation is not None:
+            value, repair = fitting(said, violation, reply.finish_reason, max_tokens)
         taken = read(value)
         result: Any = await taken if inspect.isawaitable(taken) else taken
-        costs.book(Costs(repairs=(repair,) if repair else ()))
+        if repair:
+            costs.book(Costs(repairs=(repair,)))
         return Answer(result, costs)
 
     count = model.endpoint.candidates
     problem = BadAnswer(Reason.UNUSABLE_RESPONSE, "no answer")
     try:
-        if schema is not None:  # one that cannot be used is not worth a request
-            check_schema(schema)
+        # One that cannot be used is not worth a request.
+        violation = None if schema is None else checker(schema)
         for number in range(count):
             try:
                 return await tried(prompt, number)
@@ -239,12 +239,14 @@ async def ask(
         raise NoUsableAnswer(Reason.ILLEGAL_SCHEMA, str(error), costs) from error
 
 
-def fitting(text: str, schema: JsonObject, finish_reason: str, max_tokens: int) -> tuple[Any, str]:
+def fitting(
+    text: str, violation: Callable[[Any], str | None], finish_reason: str, max_tokens: int
+) -> tuple[Any, str]:
     """The first JSON value in `text` that fits, and the repair it took. Raises BadAnswer."""
     cut_off = finish_reason == "length"
     first: str | None = None
     for value, repair in readings(text, cut_off):
-        problem = violation(value, schema)
+        problem = violation(value)
         if problem is None:
             return value, repair
         first = first or problem

@@ -13,7 +13,7 @@ import email.utils
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -429,24 +429,24 @@ def _refuse(constant: str) -> NoReturn:
 DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
-def violation(value: Any, schema: JsonObject) -> str | None:
-    """What is wrong with a value, in words a model can act on; None if it fits.
+def checker(schema: JsonObject) -> Callable[[Any], str | None]:
+    """What tells what is wrong with a value, in words a model can act on; None if it fits.
 
-    Raises IllegalSchema. References to other documents count as illegal: none is fetched.
+    Both raise IllegalSchema. References to other documents count as illegal: none is fetched.
     """
-    try:
-        errors = list(_validator(canonical(schema)).iter_errors(value))
-    except (Unresolvable, RecursionError, re.error) as problem:
-        raise IllegalSchema(f"the schema cannot be used: {problem}") from problem
-    # Of an error in alternatives (anyOf) the one in the alternative that was nearly right.
-    nearest = [best_match([error]) or error for error in errors[:MOST_ERRORS]]
-    shown = [f"at {error.json_path}: {error.message}" for error in nearest]
-    return "; ".join(text[:LONGEST_ERROR] for text in shown) or None
+    validator = _validator(canonical(schema))
 
+    def violation(value: Any) -> str | None:
+        try:
+            errors = list(validator.iter_errors(value))
+        except (Unresolvable, RecursionError, re.error) as problem:
+            raise IllegalSchema(f"the schema cannot be used: {problem}") from problem
+        # Of an error in alternatives (anyOf) the one in the alternative that was nearly right.
+        nearest = [best_match([error]) or error for error in errors[:MOST_ERRORS]]
+        shown = [f"at {error.json_path}: {error.message}" for error in nearest]
+        return "; ".join(text[:LONGEST_ERROR] for text in shown) or None
 
-def check_schema(schema: JsonObject) -> None:
-    """Raises IllegalSchema before anything is asked."""
-    _validator(canonical(schema))
+    return violation
 
 
 def _check_parts(schema: Any) -> None:

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
@@ -61,6 +62,7 @@ def address(value: str) -> str:
     return value.rstrip("/")
 
 
+@lru_cache(maxsize=64)
 def public(base_url: str) -> str:
     """The address without user, password and query, which may hold secrets."""
     parts = urlsplit(base_url)

@@ -162,7 +162,7 @@ async def test_an_author_of_many_operations_is_bounded(working: Any) -> None:
     assert sum("are not asked for" in why for why in made.dropped.values()) == 17
 
 
-@pytest.mark.parametrize("limit", [9_000, 20_000])
+@pytest.mark.parametrize("limit", [9_000, 24_000])
 async def test_no_world_costs_more_than_its_tokens(
     working: Any, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

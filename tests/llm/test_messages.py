@@ -19,12 +19,12 @@ from toolloom.llm.messages import (
     Mode,
     TooMuch,
     Trouble,
+    checker,
     decode,
     fault,
     fingerprint,
     readings,
     retry_after,
-    violation,
 )
 from toolloom.schemas import EndpointDenied, EndpointError, ModelMissing, RequestRefused
 
@@ -191,14 +191,14 @@ def test_all_violations_are_told_with_their_places():
     options = [{"type": "integer"}, {"type": "object", "required": ["b"]}]
     days = {"items": {"format": "date"}}
     schema = {"properties": {"a": {"type": "string"}, "c": {"anyOf": options}, "d": days}}
-    assert violation({"a": 1, "c": {}, "d": ["2026-02-30"]}, schema) == (
+    assert checker(schema)({"a": 1, "c": {}, "d": ["2026-02-30"]}) == (
         "at $.a: 1 is not of type 'string'; at $.c: 'b' is a required property; "
         "at $.d[0]: '2026-02-30' is not a 'date'"
     )
-    assert violation({"d": ["2026-02-28"]}, schema) is None
+    assert checker(schema)({"d": ["2026-02-28"]}) is None
 
 
 def test_endless_schemas_are_illegal():
     """A schema that refers to itself for ever is reported, not followed."""
     with pytest.raises(IllegalSchema):
-        violation(1, {"$ref": "#"})
+        checker({"$ref": "#"})(1)
