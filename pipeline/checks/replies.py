@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, combinations, pairwise, product
 from typing import Any, NamedTuple
@@ -88,12 +88,15 @@ _NAMES_SMALL = frozenset({"German"})  # languages that write every noun with a c
 def founded_replies(dialogue: Dialogue) -> Iterator[Fault]:
     """Every number, date, time, address, code, quotation and name was said or observed."""
     query = dialogue.query
+    told = frozenset[float]()  # by earlier replies
     for place, text, final in replies(dialogue):
         turn, last = asked(dialogue, place), place == len(dialogue.messages) - 1
         results = [c.back for c in made(dialogue) if c.turn == turn and not c.is_search]
         if not (final and last) and not any(b is not None and b < place for b in results):
             continue  # a question or an announcement before anything is known
         evidence = evidence_at(dialogue, place)
+        evidence = replace(evidence, values=(*evidence.values, *told))
+        told |= _numbers_of(text)
         for claim in unfounded(text, evidence, names=query.language not in _NAMES_SMALL):
             detail = f"the {claim.kind} {shown(claim.text)} was neither said nor observed"
             yield Fault(Reason.UNGROUNDED_ANSWER, place, detail)
@@ -222,6 +225,8 @@ def admitted_limits(dialogue: Dialogue) -> Iterator[Fault]:
 _LISTED = re.compile(r"^\s*(?:#+\s*)?\d{1,2}[.)]\s", re.MULTILINE)
 _LABEL = re.compile(r"^[\s*#•-]*[^:.\n]{1,40}:", re.MULTILINE)
 _MARKUP = re.compile(r"(?<!\w)[*_`#]+(?=\w)|(?<=[\w.:])[*_`]+(?!\w)")
+_ADDED = re.compile(r"\b(?:plus|less|off|extra|more|surcharge|discount|on top)\b", re.IGNORECASE)
+_CURRENCIES = ("$", "€", "£", "¥", "₹")
 _PRICE = 3  # below it, so many times a number may be any number
 _SIZES = re.compile(r"(\d+) ?x ?(\d+)")
 _SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
@@ -235,6 +240,7 @@ _RANGE = re.compile(r"\d{1,2} to \d{1,2}")
 _NUMBERED = re.compile(r"(?:the )?\d+\w\w")  # a day said by its number, of the month that is meant
 
 
+AMOUNTS = 8  # of one rule
 MOST = 60  # numbers of a field that are added up or taken from each other
 _TOTAL = re.compile(
     r"\b(?:(?:al)?together|in all|totals?|both|between them|combined|adds? up|com(?:es?|ing) to|"
@@ -309,8 +315,9 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         if weekday is not None and (
             named := [d for d in beside if d.absolute or _NUMBERED.fullmatch(text, d.start, d.end)]
         ):
-            # «Wednesday, 3 March», «Wed the 3rd», «3 March (Wednesday)»
-            days = named[0].days if named[0].absolute else named[0].days & evidence.days
+            # «Wednesday, 3 March», «Wed the 3rd», «3 March (Wednesday)», «3 to Friday 5 March»
+            near = min(named, key=lambda d: max(d.start - place.end, place.start - d.end))
+            days = near.days & evidence.days or (near.days if near.absolute else frozenset())
             held = any(day.weekday() == weekday for day in days)
         elif not held and not place.absolute:
             period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
@@ -358,10 +365,13 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
         return 0 < quantity.value <= max(map(len, evidence.columns), default=0)
     added, apart = _TOTAL.search(around), _APART.search(around)
     replied = _numbers_of(text)
-    said = replied & evidence.numbers
+    said = replied & (evidence.numbers | evidence.priced)
     prices = [number for number in said if number >= _PRICE]
     times = {a * b for a, b in product(replied, prices)}
     times |= {a / b for a, b in product(replied - said, prices)}
+    if text[quantity.start - 1 : quantity.start] in _CURRENCIES:
+        fields = [number for number in chain(*evidence.columns) if number >= _PRICE]
+        times |= evidence.priced.union(a * b for a, b in product(replied, fields))
     if any(close(quantity.value, other) for other in times):
         return True
     if not added and not apart:
@@ -372,6 +382,8 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     for column in (*evidence.columns, said):
         if added and len(column) > 1:
             found |= {sum(column), *map(sum, combinations(column, 2))}
+            offs = [n * off for off in chain(*evidence.amounts) for n in (1, 2)]
+            found |= {one - off for one, off in product(found, offs)}
         if apart:
             found |= {abs(a - b) for a, b in combinations(column, 2)}
     beside = [*product(said, chain(*evidence.columns))]
@@ -438,6 +450,7 @@ class Evidence:
     now: dt.datetime
     pool: tuple[Api, ...] = ()
     rows: tuple[JsonObject, ...] = ()  # of results
+    rules: tuple[str, ...] = ()  # of the documentation that was found
 
     @cached_property
     def columns(self) -> list[list[float]]:
@@ -448,6 +461,28 @@ class Evidence:
                 if is_number(value):
                     found[name].append(value)
         return [column[:MOST] for column in found.values()]
+
+    @cached_property
+    def amounts(self) -> list[list[float]]:
+        """Sums of money that documentation adds or takes off, of each rule."""
+        told = [rule for rule in map(plain, self.rules) if _ADDED.search(rule)]
+        sums_of_money = [
+            {q.value for q in quantities(rule) if rule[q.start - 1] in _CURRENCIES} for rule in told
+        ]
+        return [sorted(each)[:AMOUNTS] for each in sums_of_money]
+
+    @cached_property
+    def priced(self) -> frozenset[float]:
+        """What numbers of results come to with up to three of these: «the frame plus $90 for single
+        vision lenses, less $100 with a plan»."""
+        changes = {
+            sum(some)
+            for amounts in self.amounts
+            for number in (1, 2, 3)
+            for some in combinations([*amounts, *(-amount for amount in amounts)], number)
+        }
+        bases = {number for number in chain(*self.columns) if number >= _PRICE}
+        return frozenset(a + b for a, b in product(bases, changes))
 
     @cached_property
     def numbers(self) -> frozenset[float]:
@@ -527,6 +562,7 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     numbers = [v for v in parts if is_number(v)]
     sizes = [len(v) for v in parts if isinstance(v, list)]
     names = [spaced(key) for v in parts if isinstance(v, dict) for key in v]
+    rules = list[str]()
     if query.setting:
         found = documented_before(dialogue, place) if query.ability.searches else None
         worlds = [api for api in query.pool if api.source.kind == "world"]
@@ -535,7 +571,8 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
         texts += [*query.setting.told, *rules, *facts]
     values = (*numbers, *sizes, len(calls))
     rows = tuple(part for part in parts if isinstance(part, dict))
-    return Evidence(tuple(texts), values, tuple(names), query.now, query.pool, rows)
+    told = tuple(rules)
+    return Evidence(tuple(texts), values, tuple(names), query.now, query.pool, rows, told)
 
 
 # Words that affirm or deny what was observed

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from toolloom.pipeline.checks.text.words import spaced, stems
 from toolloom.pipeline.checks.world.grammar import MOMENTS, Kind
 from toolloom.pipeline.checks.world.interpreter import (
     PATTERNS,
@@ -405,48 +406,67 @@ class Task:
             args[argument] = row.get(argument) if value is None else value
         if any(value in (None, key) for value in args.values()):  # which would be known already
             raise NoTask
-        args = self._narrowed(way, args, entity, key)
+        args = self._narrowed(way, args, entity, key, want)
         for other, inner in self.lookups.keys(way, args):
             self.learn(other, inner, want, depth + 1)
         if not self._name(entity, key, self.run(way, args)):
             raise NoTask
 
-    def _narrowed(self, way: str, args: Row, entity: str, key: str) -> Row:
-        """Arguments under which a read shows a key, among few if it can: by a text if one does."""
+    def _narrowed(self, way: str, args: Row, entity: str, key: str, want: Want) -> Row:
+        """Arguments under which a read shows a key: with all that is wanted or said of its row, and
+        if that still shows many, with one more. Who comes without a dog does not look for where
+        dogs are allowed. Raises NoTask where what is wanted, and will fail, is not among them."""
 
         def keys(given: Row) -> set[str]:
             return {s.key for s in self.look(way, given).shown if s.entity == entity}
 
-        whole, kinds = keys(args), self.lookups.kinds(way)
-        if key in whole and entity in self.lookups.own:
+        found, kinds = keys(args), self.lookups.kinds(way)
+        if key in found and entity in self.lookups.own:
             return args
-        row, trials = self.state["tables"][entity][key], list[tuple[bool, str, Json]]()
+        row, wants = self.state["tables"][entity][key], self.lookups.kinds(want[0])
+        called = [str(value) for _, value in self.lookups.label(self.state, self.now, entity, key)]
+        days = [value[:10] for value in called if PATTERNS["datetime"].fullmatch(value)]
+        shared, said, others = Row(), list[tuple[str, Json]](), list[tuple[str, Json]]()
         for argument, kind in kinds.items():
             if argument in args or not kind.get("optional"):
                 continue
-            if kind["type"] == "text":
-                called = self.lookups.label(self.state, self.now, entity, key)
-                names = [str(value).split()[:WORDS] for _, value in called]
+            if argument in want[1] and kind["type"] == wants[argument]["type"] != "ref":
+                shared[argument] = want[1][argument]
+            elif kind["type"] == "text":
+                names = [value.split()[:WORDS] for value in called]
                 texts = {" ".join(name) for name in names} | {max(name, key=len) for name in names}
-                trials += [(False, argument, text) for text in sorted(texts)]
-            elif row.get(argument):
-                trials.append((True, argument, row[argument]))
-        for other, argument, value in sorted(self.shuffled(trials), key=lambda trial: trial[0]):
-            if other and key in whole and len(whole) <= FEW:
-                break
-            given = {**args, argument: value}
-            there = keys(given)
-            if key in there and there != whole:
-                return given
-        if key not in whole:
+                said += [(argument, text) for text in sorted(texts)]
+            elif kind["type"] == "date":
+                said += [(argument, day) for day in days]
+            elif str(row.get(argument)) in called:
+                said.append((argument, row[argument]))
+            elif row.get(argument) and not any(
+                value is False and stems(spaced(name)) & stems(spaced(argument))
+                for name, value in want[1].items()
+            ):
+                others.append((argument, row[argument]))
+        if shared and key in keys({**args, **shared}):
+            args = {**args, **shared}
+            found = keys(args)
+        elif shared and self.look(*want).error:
+            raise NoTask
+        for trials, enough in ((self.shuffled(said), 0), (self.shuffled(others), FEW)):
+            for argument, value in trials:
+                given = {**args, argument: value}
+                there = keys(given)
+                if key in there and there != found and argument not in args:
+                    if key in found and len(found) <= enough:
+                        break
+                    args, found = given, there
+        if key not in found:
             raise NoTask
         return args
 
     # --- names
 
     def _name(self, entity: str, key: str, made: PlayedCall) -> bool:
-        """Whether a call shows which row is meant by what the user says of it: its name, without
-        days and times if that will do, or a name of something that it alone has."""
+        """Whether a call shows which row is meant by what the user says of it: its name, of one's
+        own without days and times if that will do, or a name of something that it alone has."""
         if (entity, key) in self.rows:
             return self.knows([made], entity, key)
         shown = [s for s in made.shown if (s.entity, s.key) == (entity, key)]
@@ -463,7 +483,8 @@ class Task:
             for path, kind, value in leaves(s.kind, s.item)
             if kind.get("label")
         ]
-        for label in map(tuple, (timeless, name, *holds)):
+        names = (timeless, name) if entity in self.lookups.own else (name,)
+        for label in map(tuple, (*names, *holds)):
             if label and made.called(entity, label) == {key}:
                 self.rows[entity, key] = NamedRow(label, self.turn)
                 return True
@@ -482,7 +503,14 @@ def wish(task: Task, name: str = "", about: Collection[RowKey] = ()) -> Want:
     for args in task.drawer(about).draws(name):
         there = all(key in old[entity] for entity, key in task.lookups.keys(name, args))
         if there and task.works(name, args):
-            return name, args
+            after = task.look(name, args).after
+            for argument in task.machine.operations[name].args:
+                fewer = {other: value for other, value in args.items() if other != argument}
+                optional = task.lookups.kinds(name)[argument].get("optional")
+                if optional and task.look(name, fewer).after["tables"] == after["tables"]:
+                    args = fewer  # nobody asks for what is so already
+            if task.works(name, args):
+                return name, args
     raise NoTask
 
 
@@ -806,11 +834,16 @@ def say_values(task: Task) -> None:
                 continue
             when = task.withheld.get((name, path), turn)
             heard = [part for each in turns[: when + 1] for part in each.said]
-            texts = [str(v) for part in heard for _, v in (*part.label, ("", part.value))]
+            is_text = isinstance(value, str)
+            texts = [
+                str(v)
+                for part in heard
+                for _, v in (*part.label, ("", part.value))
+                if is_text or part.path[-1:] == path[-1:]
+            ]
             if name not in goals:  # who looks something up reads results too
                 results = (s for call in task.calls[:number] for s in call.shown)
                 texts += (text for shown in results for text in shown.values)
-            is_text = isinstance(value, str)
             stands = any(value in text if is_text else str(value) == text for text in texts)
             if not stands or (name in goals and turns[when].form != "retry"):
                 turns[when].said.append(SaidValue(path, value))
@@ -824,10 +857,18 @@ def told_facts(task: Task) -> Iterator[TaskFact]:
     changes = [made for made in task.calls if made.after is not made.before]
     several = Counter((made.turn, made.name) for made in changes)
     for made in changes:
-        me = made.before["tables"].get(task.machine.actor or "", {}).get(made.before["me"], {})
+        left = [  # as it was, in what changed and in the actor's own row
+            (name, value)
+            for entity, rows in made.after["tables"].items()
+            for key, row in rows.items()
+            if (old := made.before["tables"][entity].get(key))
+            if old is not row or key == made.before["me"]
+            for name, value in row.items()
+            if old.get(name) == value
+        ]
         for path, kind, value in leaves(made.shape, made.response):
             exact = kind["type"] not in ("ref", "choice", "text", "boolean") and len(path) == 1
             # Of several changes at once nobody tells each balance in between.
             exact &= kind["type"] in MOMENTS or several[made.turn, made.name] == 1
-            if exact and me.get(str(path[0])) != value and str(value) not in known:
+            if exact and (str(path[0]), value) not in left and str(value) not in known:
                 yield TaskFact(made.name, None, str(path[-1]), value, made.turn)

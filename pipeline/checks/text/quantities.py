@@ -231,9 +231,11 @@ _CLOCKS = tuple(
         rf"(?=[abftu])\b(?:at|around|by|before|after|from|until|till|to|about|between|and)\s{_HOUR}(?![\w%])(?![.:,/]\d)(?P<half>)(?P<part>)",
         r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?::\d\d)?\s?(?P<half>[ap])\.?m\b(?P<part>)",
         rf"\b(?P<named>{'|'.join(_NAMED)})\b",
+        r"(?<![\w:.$€£-])(?P<hour>\d{1,2})(?=\s(?:until|till?)\s\d)(?P<half>)(?P<part>)",
+        r"(?<![\w:.$€£-])(?P<hour>\d{1,2})\.(?P<minute>[0-5][05])(?![.\d]|\s?%)(?P<half>)(?P<part>)",
     )
 )
-_LOOSE = {_CLOCKS[0], _CLOCKS[5], _CLOCKS[-3]}
+_LOOSE = {_CLOCKS[0], _CLOCKS[5], _CLOCKS[9], *_CLOCKS[-2:]}
 _SECONDS = {
     "second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600,
     "day": 86400, "week": 604800, "night": 86400,
@@ -376,7 +378,10 @@ _AFTER_DAY = (
     r"was|would|will|instead)\b"
 )
 _DAY = rf"(?:\d{{1,2}}(?:st|nd|rd|th)?|(?:{_ORD}))(?!\d)"
-_TO = r"\s?(?:to|and|through|thru|until|till|or|-|,|&)\s?(?:the\s)?"
+_TO = (
+    r"\s?(?:to|and|through|thru|until|till|or|-|,|&)\s?"
+    rf"(?:(?:{_DAYS}),?\s)?(?:the\s)?"
+)
 _YEAR = r"(?:,?\s(?:of\s|in\s)?(?P<year>\d{4})\b)?"
 _COUNT = r"(?P<count>\d{1,4}|an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|fourteen)"
 _UNIT = r"(?P<unit>day|night|week|fortnight|month|year)s?"
@@ -457,6 +462,8 @@ def _weekday(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
     otherwise = (ahead, ahead or 7) if which else (ahead, ahead or 7, ahead - 7)
     for offset in offsets.get(which, otherwise):
         yield from shift(now, "day", offset)
+        if found["night"]:  # after which one leaves
+            yield from shift(now, "day", offset + 1)
 
 
 def _named(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
@@ -510,13 +517,13 @@ _CALENDAR: tuple[tuple[re.Pattern[str], _Read], ...] = tuple(
         ],
         _written: [
             rf"\b(?P<month>{_NAMES})\b\.?\s(?:the\s)?(?P<day>{_DAY}){_YEAR}",
-            rf"\b(?P<month>{_NAMES})\b\.?\s(?:the\s)?{_DAY}{_TO}(?P<day>{_DAY}){_YEAR}",
+            rf"\b(?P<month>{_NAMES})\b\.?\s(?:the\s)?{_DAY}{_TO}(?P<day>{_DAY})(?P<of>){_YEAR}",
             rf"\b(?P<day>{_DAY})(?:\sof)?\s(?P<month>{_NAMES})\b\.?{_YEAR}",
-            rf"\b(?P<day>{_DAY}){_TO}{_DAY}(?:\sof)?\s(?P<month>{_NAMES})\b\.?{_YEAR}",
+            rf"\b(?P<day>{_DAY})(?P<of>){_TO}{_DAY}(?:\sof)?\s(?P<month>{_NAMES})\b\.?{_YEAR}",
         ],
         _weekday: [
             rf"\b(?:(?P<which>next|this|last|past|coming|on)\s)?(?P<name>{_DAYS})\b"
-            r"(?:(?:\sof)?\s(?P<week>next|this)\sweek)?"
+            r"(?:(?:\sof)?\s(?P<week>next|this)\sweek|(?=\s(?P<night>nights?)\b))?"
         ],
         _named: [
             r"(?=[dltyr])\b(?:day after tomorrow|day before yesterday|last night|tomorrow|yesterday"
@@ -552,18 +559,16 @@ def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     if not _DAY_HINT.search(text.lower()):
         return ()
     found = [
-        Dated(m.start(), m.end(), frozenset(days), "year" in pattern.groupindex)
+        # Of a range each end is a date of its own.
+        Dated(*m.span("day" if "of" in shape else 0), frozenset(days), "year" in shape)
         for pattern, read in _CALENDAR
+        for shape in [pattern.groupindex]
         for m in pattern.finditer(flat)
-        if not _is_common(m, flat) and (days := list(read(m, today)))
+        # Some weekdays that are cut short are words in small letters.
+        if m.groupdict().get("name") not in {"wed", "sat", "sun"}
+        if (days := list(read(m, today)))
     ]
     return tuple(sorted(found, key=lambda d: (d.start, -d.end)))
-
-
-def _is_common(found: re.Match[str], flat: str) -> bool:
-    """An abbreviated weekday in small letters is a common word («wed», «fri» are not dates)."""
-    name = found.groupdict().get("name") or ""
-    return name.lower() in WEEKDAYS and len(name) < 6 and not flat[found.start("name")].isupper()
 
 
 @lru_cache(maxsize=4096)

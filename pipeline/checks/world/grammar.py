@@ -528,8 +528,8 @@ class _TermReader:
             _, entity = owner
             raise Mistake(
                 f"`{name}` in {self.text!r} is of {entity} and a name of its own: write "
-                f"`this.{name}` in a view or a change, name the row of a search (`{entity} as x`), "
-                f"write `${name}_id` for the key of an argument, or name the other anew with `as`."
+                f"`${name}_id` for the row of the argument, `this.{name}` in a view or a change, "
+                f"name the row of a search (`{entity} as x`), or name the other anew with `as`."
             )
         if owner and owner != scope.here[-1]:
             outer, inner = (entity.lstrip("\0") for _, entity in (owner, scope.here[-1]))

@@ -456,7 +456,7 @@ def _written_references(reader: _World, entities: Mapping[str, dict[str, Any]]) 
 
 
 def constant(kind: Kind, raw: Any) -> Any:
-    """A value as a file says it. Dates may be days from today: `+3`. Raises Mistake."""
+    """A value as a file says it. Dates may be days from today: `-3`, `60`. Raises Mistake."""
     form = kind["type"]
     if form == "list":
         items = raw if isinstance(raw, list) else [part.strip() for part in str(raw).split(",")]
@@ -471,8 +471,9 @@ def constant(kind: Kind, raw: Any) -> Any:
         return text
     if form in ("text", "ref", "any"):
         return text
-    days = re.fullmatch(r"[+-]\d{1,4}(T\d\d:\d\d)?", text)
-    if form in grammar.MOMENTS and (days or PATTERNS[form].fullmatch(text)):
+    if form in grammar.MOMENTS and re.fullmatch(r"[+-]?\d{1,3}(T\d\d:\d\d)?", text):
+        return text if text[0] in "+-" else f"+{text}"
+    if form in grammar.MOMENTS and PATTERNS[form].fullmatch(text):
         return text
     hint = ""
     if form in ("date", "datetime"):

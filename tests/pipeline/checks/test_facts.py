@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from toolloom.pipeline.checks.replies import Evidence, unfounded
@@ -49,3 +51,35 @@ def test_what_follows_from_two_results_is_founded() -> None:
     )
     assert [c.text for c in unfounded("That leaves £25.", evidence)] == ["25"]
     assert [c.text for c in unfounded("It costs £15.", evidence)] == ["15"]
+
+
+def test_what_documentation_adds_and_takes_off_is_founded() -> None:
+    """So are so many hours at a price; what none of them comes to is not."""
+    rule = "They cost the frame plus $90, or $220 for progressive ones, less $100 with a plan."
+    now = dt.datetime.fromisoformat(NOW)
+    evidence = Evidence(
+        (rule, "for two hours"), (129, 24), (), now, rows=({"price": 129}, {"hourly": 24})
+    )
+    told = "It's $349, or $249 with a plan. Two hours are $48."
+    evidence = dataclasses.replace(evidence, rules=(rule,))
+    assert [c.text for c in unfounded(told, evidence, names=False)] == []
+    wrong = "It's $350, or $248 with a plan. Two hours are $49."
+    assert [c.text for c in unfounded(wrong, evidence, names=False)] == ["350", "248", "49"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "wrong"),
+    [
+        ("from Tuesday 2 June to Wednesday 10 June", []),
+        ("from Tuesday 2 to Wednesday 10 June", []),
+        ("moved from June 2 to Wednesday, June 10", []),
+        ("from Tuesday 2 June to Tuesday 10 June", ["Tuesday"]),
+        ("from Monday 2 to Wednesday 10 June", ["Monday"]),
+        ("from 2 to 11 June", ["11 June"]),
+        ("from June 2 to 11", ["11"]),
+    ],
+)
+def test_both_ends_of_a_range_are_days_of_their_own(reply: str, wrong: list[str]) -> None:
+    """Each with the weekday beside it."""
+    evidence = Evidence(("2026-06-02", "2026-06-10"), (), (), dt.datetime.fromisoformat(NOW))
+    assert [c.text.rstrip(".") for c in unfounded(f"It runs {reply}.", evidence)] == wrong

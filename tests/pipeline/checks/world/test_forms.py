@@ -21,7 +21,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     difference,
 )
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies
-from toolloom.pipeline.checks.world.reading import Place
+from toolloom.pipeline.checks.world.reading import Place, constant
 from toolloom.pipeline.checks.world.signatures import returns
 from toolloom.pipeline.worlds import soundness
 from toolloom.pipeline.worlds.library import load_world
@@ -204,12 +204,11 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, say
     assert told and abs(int(told[0].split(":")[0].split()[1]) - number) <= 3, str(error.value)
 
 
-def test_days_without_a_sign_are_no_date(
-    mistakes: Callable[[Any], list[tuple[Place, str]]],
-) -> None:
-    """`60` in a written row is neither a day nor a number of days."""
+def test_days_need_no_sign(mistakes: Callable[[Any], list[tuple[Place, str]]]) -> None:
+    """`60` in a written row is in sixty days; `2026` is no day."""
     raw = lending.raw_library()
-    raw["entities"]["loans"]["data"] = [{"since": "60"}]
+    raw["entities"]["loans"]["data"] = [{"since": 60}, {"since": "2026"}]
     ((place, text),) = mistakes(raw)
-    assert place == ("entities", "loans", "data", 0, "since")
-    assert text == "'60' is not a date; write 2026-03-14, or days from today: `+3`."
+    assert place == ("entities", "loans", "data", 1, "since")
+    assert text == "'2026' is not a date; write 2026-03-14, or days from today: `+3`."
+    assert constant({"type": "date"}, 60) == "+60"
