@@ -91,7 +91,7 @@ def founded_replies(dialogue: Dialogue) -> Iterator[Fault]:
     told = frozenset[float]()  # by earlier replies
     for place, text, final in replies(dialogue):
         turn, last = asked(dialogue, place), place == len(dialogue.messages) - 1
-        results = [c.back for c in made(dialogue) if c.turn == turn and not c.is_search]
+        results = [c.back for c in made(dialogue) if c.turn <= turn and not c.is_search]
         if not (final and last) and not any(b is not None and b < place for b in results):
             continue  # a question or an announcement before anything is known
         evidence = evidence_at(dialogue, place)
@@ -335,7 +335,7 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
 
 def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     """Told as it is, rounded, scaled, as a percentage, in another unit of time, or worked out."""
-    told = evidence.numbers
+    told = evidence.numbers.union(*map(_numbers_of, evidence.facts))
     if not told.isdisjoint(quantity.readings()) or _worked_out(quantity, text, evidence):
         return True
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
@@ -451,6 +451,7 @@ class Evidence:
     pool: tuple[Api, ...] = ()
     rows: tuple[JsonObject, ...] = ()  # of results
     rules: tuple[str, ...] = ()  # of the documentation that was found
+    facts: tuple[str, ...] = ()  # computed from results; nothing else is worked out of these
 
     @cached_property
     def columns(self) -> list[list[float]]:
@@ -493,16 +494,17 @@ class Evidence:
 
     @cached_property
     def seconds(self) -> frozenset[float]:
-        return frozenset(s for text in self.texts for s in spans_of_time(text))
+        return frozenset(s for text in (*self.texts, *self.facts) for s in spans_of_time(text))
 
     @cached_property
     def days(self) -> frozenset[dt.date]:
         today = self.now.date()
-        return frozenset(d for text in self.texts for d in dates(text, today)) | {today}
+        told = (*self.texts, *self.facts)
+        return frozenset(d for text in told for d in dates(text, today)) | {today}
 
     @cached_property
     def clocks(self) -> frozenset[dt.time]:
-        return frozenset(t for text in self.texts for t in times(text))
+        return frozenset(t for text in (*self.texts, *self.facts) for t in times(text))
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -514,7 +516,7 @@ class Evidence:
             for schema in (*api.properties.values(), *api.fields.values()):
                 if isinstance(schema, dict) and isinstance(schema.get("description"), str):
                     told.append(schema["description"])
-        return (*self.texts, *self.names, *told)
+        return (*self.texts, *self.facts, *self.names, *told)
 
     @cached_property
     def all_text(self) -> str:
@@ -562,17 +564,17 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
     numbers = [v for v in parts if is_number(v)]
     sizes = [len(v) for v in parts if isinstance(v, list)]
     names = [spaced(key) for v in parts if isinstance(v, dict) for key in v]
-    rules = list[str]()
+    rules, facts = list[str](), list[str]()
     if query.setting:
         found = documented_before(dialogue, place) if query.ability.searches else None
         worlds = [api for api in query.pool if api.source.kind == "world"]
         rules = [a.description for a in worlds if found is None or a.function in found]
         facts = [f.said for f in query.setting.goal.facts if re.search(r"\d", canonical(f.value))]
-        texts += [*query.setting.told, *rules, *facts]
+        texts += [*query.setting.told, *rules]
     values = (*numbers, *sizes, len(calls))
     rows = tuple(part for part in parts if isinstance(part, dict))
-    told = tuple(rules)
-    return Evidence(tuple(texts), values, tuple(names), query.now, query.pool, rows, told)
+    more = tuple(rules), tuple(facts)
+    return Evidence(tuple(texts), values, tuple(names), query.now, query.pool, rows, *more)
 
 
 # Words that affirm or deny what was observed
