@@ -14,13 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TYPES = {
-    **dict.fromkeys(("ArrayList", "array", "tuple", "list", "Array"), "array"),
-    **dict.fromkeys(("HashMap", "dict", "object"), "object"),
-    **dict.fromkeys(("byte", "short", "long", "Bigint", "Integer"), "integer"),
-    **dict.fromkeys(("float", "double"), "number"),
-    **dict.fromkeys(("char", "String"), "string"),
-}
+from toolloom.pipeline.formats import json_schema
+
+TYPES = {**json_schema.TYPES, "arraylist": "array", "byte": "integer"}
 
 
 def plain(schema: Any) -> Any:
@@ -30,7 +26,9 @@ def plain(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     return {
-        key: TYPES.get(value, value) if key == "type" and isinstance(value, str) else plain(value)
+        key: TYPES.get(value.lower(), value)
+        if key == "type" and isinstance(value, str)
+        else plain(value)
         for key, value in schema.items()
         if (key, value) != ("type", "any")
     }

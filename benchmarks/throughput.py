@@ -213,10 +213,7 @@ def failing(chosen: argparse.Namespace) -> Iterator[Json]:
 
 def first_request(engine: str) -> Json:
     """Until a server on loopback had the first request of a run, which then is killed."""
-    with (
-        tempfile.TemporaryDirectory() as home,
-        socket.create_server(("127.0.0.1", 0)) as server,
-    ):
+    with tempfile.TemporaryDirectory() as home, socket.create_server(("127.0.0.1", 0)) as server:
         recipe = Path(home, "start.yaml")
         recipe.write_text(START % server.getsockname()[1])
         command = [*TOOLLOOM, "run", str(recipe), "-o", f"{home}/outputs", "--engine", engine]

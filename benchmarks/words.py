@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from measure import show
+from support.mutations import with_message, with_request
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.run import run_recipe
@@ -67,12 +68,9 @@ def with_text(dialogue: Dialogue, place: int, text: str) -> Dialogue | None:
     query's text too."""
     if text == dialogue.messages[place].content or not text.strip():
         return None
-    messages = list(dialogue.messages)
-    messages[place] = messages[place].model_copy(update={"content": text})
-    changes: dict[str, object] = {"messages": tuple(messages)}
     if place == 1:
-        changes["query"] = dialogue.query.model_copy(update={"text": text})
-    return dialogue.model_copy(update=changes)
+        return with_request(dialogue, text)
+    return with_message(dialogue, place, content=text)
 
 
 def shuffled(items: Sequence[Any], rng: random.Random) -> list[Any]:

@@ -212,9 +212,8 @@ def _templates(
         return [one for one in made if isinstance(one, Template)], refused
     if version is None:
         return load_templates(paths, Given(seed=seed)), []
-    known: dict[str, Api] = {}
+    apis = []
     for row in version.rows("apis"):
         with version.readable(row):
-            api = Api.model_validate_json(row["record"])
-        known.setdefault(api.id, api)
-    return load_templates(paths, Given([*known.values()], seed=seed)), []
+            apis.append(Api.model_validate_json(row["record"]))
+    return load_templates(paths, Given(apis, seed=seed)), []

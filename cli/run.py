@@ -8,11 +8,11 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -94,22 +94,18 @@ class RunOptions:
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of RunOptions, which it is given as `options`."""
-    names = [each.name for each in fields(RunOptions)]
+    more = signature(RunOptions, eval_str=True).parameters
+    own = {**signature(command, eval_str=True).parameters}
+    del own["options"]
 
     @wraps(command)
     def called(**given: Any) -> None:
-        own = {name: given.pop(name) for name in names}
-        command(options=RunOptions(**own), **given)
+        command(options=RunOptions(**{name: given.pop(name) for name in more}), **given)
 
-    hints = get_type_hints(RunOptions, include_extras=True)
-    hints |= get_type_hints(command, include_extras=True)
-    own = [p for p in signature(command).parameters.values() if p.name != "options"]
-    more = [Parameter(each.name, own[0].kind, default=each.default) for each in fields(RunOptions)]
+    parameters = [*own.values(), *more.values()]
     del called.__wrapped__
-    called.__annotations__ = {p.name: hints[p.name] for p in (*own, *more)}
-    called.__signature__ = Signature(  # type: ignore[attr-defined]
-        [p.replace(annotation=hints[p.name]) for p in (*own, *more)]
-    )
+    called.__annotations__ = {p.name: p.annotation for p in parameters}
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return called
 
 

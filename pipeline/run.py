@@ -30,7 +30,7 @@ from toolloom.llm import Gateway
 from toolloom.llm.cache import address
 from toolloom.llm.client import Stats
 from toolloom.llm.messages import WORK, Work
-from toolloom.pipeline.dataset.figures import Summary, summarise
+from toolloom.pipeline.dataset.figures import Summary, count
 from toolloom.pipeline.dataset.publish import Published, publish
 from toolloom.pipeline.growth import begin
 from toolloom.pipeline.stage import (
@@ -134,8 +134,10 @@ async def run(
 
                 await RunJob(folder, context, chosen, run_shard, watch, away).run()
             stats = gateway.stats
-    return summarise(
-        folder,
+    return Summary(
+        run=folder.id,
+        path=str(folder.path),
+        counts=count(folder),
         asked=stats.asked,
         cached=stats.cached,
         tokens=stats.prompt_tokens + stats.completion_tokens,

@@ -529,11 +529,6 @@ class Summary(Record):
     seconds: float = Field(default=0.0, description="Wall time of this process's part.")
 
 
-def summarise(folder: RunFolder, **spent: float) -> Summary:
-    """`spent`: what this process did, by the names of Summary's fields."""
-    return Summary(run=folder.id, path=str(folder.path), counts=count(folder), **cast(Any, spent))
-
-
 def count(folder: RunFolder) -> Counts:
     """Read a run's files once, a record at a time; also of a run that is still going."""
     plan, recipe = folder.plan, folder.recipe

@@ -24,7 +24,6 @@ from pathlib import Path
 
 import jinja2
 import yaml
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from toolloom.pipeline.checks.world import interpreter
 from toolloom.pipeline.dataset import figures
@@ -54,6 +53,7 @@ from toolloom.pipeline.store.version import (
     open_version,
     point,
 )
+from toolloom.prompts import environment
 from toolloom.schemas import (
     Api,
     Extension,
@@ -178,17 +178,9 @@ def _parent(wanted: Regeneration | Extension, outputs: Path) -> Version:
 def came_to_nothing(run: RunFolder) -> bool:
     """Whether a run is finished and accepted nothing that could be published."""
     plan = run.plan if (run.path / "plan.json").is_file() else ()
-    marks = {stage.name: run.stage(stage.name).mark for stage in plan}
-    accepted = {name: mark.accepted for name, mark in marks.items() if mark}
-    return 0 < len(accepted) == len(marks) and not any(accepted[n] for n in _published(run))
-
-
-def _published(run: RunFolder) -> list[str]:
-    """The stages whose accepted records are rows of the version."""
-    kinds = (Sample.__name__, Instruction.__name__)
-    beside = [stage.name for stage in run.plan if stage.beside and stage.writes in kinds]
-    rows = [stage.name for stage in run.plan if not stage.beside]
-    return beside if run.adds else [*rows[-1:], *beside]
+    if not plan or not all(run.stage(stage.name).mark for stage in plan):
+        return False
+    return next(chain(run.rows(), run.instructions()), None) is None
 
 
 def _build(folder: Path, content: str, run: RunFolder, keep: Keep) -> Published:
@@ -488,14 +480,8 @@ def card(manifest: JsonObject) -> str:
 
 @cache
 def _template() -> jinja2.Template:
-    """Data are no template: they are given to one, in a sandbox."""
-    made = ImmutableSandboxedEnvironment(
-        loader=jinja2.FileSystemLoader(HERE),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # Markdown: `cell` escapes
-    )
+    """Data are no template: they are given to one, in the sandbox of prompts. `cell` escapes."""
+    made = environment(HERE)
     made.filters |= {"cell": cell, "n": "{:,}".format, "percent": percent, "dollars": dollars}
     made.filters |= {"counted": counted, "total": lambda counts: sum(counts.values())}
     made.globals |= {"added": figures.added}

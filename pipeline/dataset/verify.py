@@ -165,8 +165,7 @@ class VersionFiles:
     def fault(self, kind: FaultKind, file: str, detail: str, row: Any = None) -> None:
         """Tell what is wrong, in a file or in one of its rows."""
         name = None if row is None else str(row)[:200]
-        fault = VersionFault(kind=kind, file=file, row=name, detail=detail[:2000])
-        self.findings.add(kind, fault)
+        self.findings.add(kind, VersionFault(kind=kind, file=file, row=name, detail=detail[:2000]))
 
     @property
     def faults(self) -> tuple[VersionFault, ...]:
@@ -376,8 +375,7 @@ class Known:
 
     def __init__(self, files: VersionFiles, told: Manifest) -> None:
         self.plan = told.plan
-        recipes = (run.get("recipe") for run in told.runs.values())
-        self.recipes = [recipe for recipe in recipes if isinstance(recipe, dict)]
+        self.recipes = [as_dict(run.get("recipe")) for run in told.runs.values()]
         listed = (run.get("agents") for run in told.runs.values())
         agents = chain.from_iterable(each for each in listed if isinstance(each, list))
         names = ("stage", "agent", "model", "prompts")
@@ -617,11 +615,9 @@ class Rows:
 
         def entries() -> Iterator[Entry]:
             for file, row in self._rows(base, split):
-                made = {name: each.take(str(row["id"])) for name, each in followers.items()}
-                read = {
-                    n: rows for n, rows in made.items() if rows or (n, split) not in files.broken
-                }
-                yield Entry(file, row, read)
+                taken = ((n, each.take(str(row["id"]))) for n, each in followers.items())
+                made = {n: rows for n, rows in taken if rows or (n, split) not in files.broken}
+                yield Entry(file, row, made)
 
         mark = "".join(files.hashes.values())
         given, kept = tee(batches(entries(), CHUNK))

@@ -427,7 +427,6 @@ class _BankDialogue(Conversation):
         super().__init__("api-bank", row)
         self._known = dict(known)
         self._search = SEARCH  # what API Search is called
-        self._searched = False  # what it finds is described as API-Bank does, and not as tools are
         self._listed = False  # the row itself describes its APIs
 
     def turn(self, name: str, given: Any, result: Any) -> None:
@@ -448,9 +447,7 @@ class _BankDialogue(Conversation):
         """A call, and what it gave: `output`, or an `exception`."""
         output = result.get("output") if result else None
         if name == self._search:
-            self._searched = True
-            for one in descriptions(output):
-                self._known.setdefault(one.name, one)
+            self.searches = True
             output = [output] if isinstance(output, dict) else output  # a search that found one
             self.assistant("", [RowCall(API_SEARCH.function, given)])
         else:
@@ -460,13 +457,18 @@ class _BankDialogue(Conversation):
             failed = result.get("exception")
             self.observed(output, None if failed is None else str(failed))
 
+    def _offered(self, entry: Any) -> None:
+        """What a search finds is described as API-Bank does, and not as tools are."""
+        for one in descriptions(entry):
+            self._known.setdefault(one.name, one)
+
     def _offer_called(self, name: str, given: Any) -> None:
         """The API of a call. Of one nobody describes only what the call shows is known."""
         if self.api(name):
             return
         if name in self._known:
             self._describe(self._known[name])
-        elif not self._listed and not (self._known and self._searched):
+        elif not self._listed and not (self._known and self.searches):
             self.note(_UNDESCRIBED)
             properties: JsonObject = {key: {} for key in as_dict(given)}
             self.tool(name, "", {"type": "object", "properties": properties})
@@ -475,7 +477,7 @@ class _BankDialogue(Conversation):
         """An API that the row describes: what it does not describe is not on offer."""
         self._listed = True
         if one.name in (SEARCH, API_SEARCH.function) and list(one.inputs) == ["keywords"]:
-            self._searched, self._search = True, one.name
+            self.searches, self._search = True, one.name
         else:
             self._describe(one)
 
@@ -504,10 +506,6 @@ class _BankDialogue(Conversation):
                 read = json_of(value.lower() if kind == "boolean" else value)
                 typed_values[key] = read if isinstance(read, _KINDS[kind]) else value
         return typed_values
-
-    def reading(self, name: str = "") -> Reading:
-        self.searches = self._searched
-        return super().reading(name)
 
 
 def _is_optional(said: Any) -> bool:

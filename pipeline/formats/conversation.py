@@ -281,15 +281,14 @@ class Conversation:
         """One turn that answers all open calls: a list of as many results, or one for them all."""
         value, _ = opened(_joined(content))
         waiting = len(self._open)
+        each = [content]
         if waiting > 1 and isinstance(value, list) and len(value) == waiting:
-            for one in value:
-                self.result(one)
+            each = value
         elif waiting > 1 and isinstance(content, str) and len(content) * waiting <= _SHARED:
             self.note("results: one turn for several calls, taken as the result of each")
-            for _ in range(waiting):
-                self.result(content)
-        else:
-            self.result(content)
+            each *= waiting
+        for one in each:
+            self.result(one)
 
     def observed(
         self, response: Any, error: str | None, call_id: Any = None, name: Any = None
@@ -332,7 +331,6 @@ class Conversation:
         messages, row = self._all(), self._row
         if all(message.role == "system" for message in messages):
             return refused(row, "it has no messages", self._notes)
-        said = [m.content or "" for m in messages if m.role == "user"]
         query = Query(
             id=name or row.place,
             ability=Ability.RETRIEVE_CALL if self.searches else Ability.CALL,
@@ -340,7 +338,7 @@ class Conversation:
             now=self._now or NO_DATE,
             pool=tuple(self.pool.values()),
             intent=(),
-            text=(said[0] if said else "") or "-",
+            text=next((m.content for m in messages if m.role == "user"), None) or "-",
         )
         last = messages[-1]
         return Reading(

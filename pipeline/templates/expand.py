@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, count
 from operator import methodcaller
 from random import Random
 from typing import NamedTuple
@@ -25,10 +25,7 @@ from typing import NamedTuple
 from toolloom.agents.simulator import environment_of, system_turn
 from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks import inspect
-from toolloom.pipeline.curation.contamination import (
-    contamination_of,
-    read_benchmarks,
-)
+from toolloom.pipeline.curation.contamination import contamination_of, read_benchmarks
 from toolloom.pipeline.curation.duplicates import compared, hashed
 from toolloom.pipeline.environments.environment import (
     Script,
@@ -135,12 +132,9 @@ def in_turns(groups: Sequence[str], rng: Random) -> list[int]:
     """Places in an order of chance in which the groups take turns."""
     places = list(range(len(groups)))
     rng.shuffle(places)
-    turns: Counter[str] = Counter()
-    turn = {}
-    for place in places:
-        turn[place] = turns[groups[place]]
-        turns[groups[place]] += 1
-    return sorted(places, key=lambda place: turn[place])  # stable
+    turns = defaultdict[str, Iterator[int]](count)
+    turn = {place: next(turns[groups[place]]) for place in places}
+    return sorted(places, key=turn.__getitem__)  # stable
 
 
 def even(wanted: int, most: Sequence[int], order: Iterable[int]) -> list[int]:

@@ -27,14 +27,7 @@ from toolloom.pipeline.checks.replies import is_status
 from toolloom.pipeline.checks.schema import as_dict, fits, is_number, oddity
 from toolloom.pipeline.checks.text.words import STOP, alone, name_words, spaced, stem, words
 from toolloom.pipeline.formats.conversation import json_of
-from toolloom.pipeline.sampling.values import (
-    LOCALES,
-    REMARKS,
-    TOPICS,
-    NoValue,
-    draw_value,
-    rng_for,
-)
+from toolloom.pipeline.sampling.values import LOCALES, REMARKS, TOPICS, NoValue, draw_value, rng_for
 from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.templates.filling import MARK, TemplateRenderer, changed, date_text, text_of
 from toolloom.pipeline.templates.filling import STAGE as EXPANDED
@@ -217,10 +210,8 @@ class _Sample:
             for path, value in _leaves(call["arguments"]):
                 schema = properties
                 for step in path:
-                    inner = as_dict(schema.get("properties"))
-                    schema = as_dict(
-                        schema.get("items") if isinstance(step, int) else inner.get(step)
-                    )
+                    inner = as_dict(schema.get("properties")).get(str(step))
+                    schema = as_dict(schema.get("items") if isinstance(step, int) else inner)
                 if canonical(value) not in known:
                     known.add(canonical(value))
                     yield _Value(len(known), call["api"], path, value, schema, _forms(value))

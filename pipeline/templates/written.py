@@ -637,7 +637,10 @@ class _Compiler:
         scenario = Scenario.PARALLEL if len(intent) > 1 else Scenario.SINGLE
         tools = {(api.category, api.tool) for api in self.apis}
         level = Level.SINGLE_TOOL if len(tools) == 1 else Level.CATEGORY
-        need = Need(
+        if self.form.answer is None and self.language != "English":
+            self.fault(("answer",), f"missing: none can be made up in {self.language}.")
+            return None
+        query = Query(
             id=f"written-{self.name}",
             ability=Ability.CALL,
             scenario=Scenario.SEQUENTIAL if any(i.references for i in intent) else scenario,
@@ -646,23 +649,20 @@ class _Compiler:
             now=self.now,
             pool=self._offered(),
             intent=intent,
+            text=self._marked(self.goal),
         )
-        if self.form.answer is None and self.language != "English":
-            self.fault(("answer",), f"missing: none can be made up in {self.language}.")
-            return None
-        goal, answer = self._marked(self.goal), self._marked(self.form.answer)
+        answer = self._marked(self.form.answer)
         if answer is None:
-            answer = tell(need, responses, filled([*responses], self._first()))
-        query = Query(**{**dict(need), "text": goal})
+            answer = tell(query, responses, filled([*responses], self._first()))
         messages = (
             system_turn(query),
-            Message(role="user", content=goal),
-            *_played(need, responses),
+            Message(role="user", content=query.text),
+            *_played(query, responses),
             Message(role="assistant", content=answer),
         )
         sample = Sample(dialogue=Dialogue(query=query, messages=messages), verdict=Verdict())
         return Template(
-            id=need.id,
+            id=query.id,
             kind="written",
             goal=self.goal,
             apis=tuple(api.id for api in self.apis),
