@@ -52,7 +52,9 @@ def answer(ways: dict[str, Callable[..., Json | None]], cores: int | None = None
     taken = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     sys.stdout.flush()
     os.dup2(stdout, 1)
-    print(json.dumps({**taken, "peak": peak_memory(), **figures}))
+    # In MB. Not `ru_maxrss`: a process inherits it from the one that started it.
+    peak = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
+    print(json.dumps({**taken, "peak": peak, **figures}))
     sys.exit()
 
 
@@ -70,12 +72,6 @@ def in_turns(rounds: int, ways: dict[str, Callable[[], Json]]) -> dict[str, Json
         }
         for name, rows in taken.items()
     }
-
-
-def peak_memory() -> float:
-    """MB. Not `ru_maxrss`: a process inherits it from the one that started it."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 @contextmanager

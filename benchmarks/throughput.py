@@ -202,8 +202,7 @@ def failing(chosen: argparse.Namespace) -> Iterator[Json]:
     with ExitStack() as stack:
         ways = {}
         for name, shares in FAILING.items():
-            server = endpoint(latency=0.05, answer=ANSWER, failures=shares)
-            address = stack.enter_context(server)
+            address = stack.enter_context(endpoint(latency=0.05, answer=ANSWER, failures=shares))
             load = {"base_url": address, "requests": chosen.requests, "concurrency": 192}
             ways[name] = partial(alone, __file__, "send", way=GATEWAY, **load)
         taken = in_turns(chosen.rounds, ways)
@@ -239,8 +238,7 @@ def starting(chosen: argparse.Namespace) -> Iterator[Json]:
     runs = {f"run --engine {e}": partial(first_request, e) for e in chosen.engines}
     for run in runs.values():
         run()  # what only the first start ever does
-    taken = in_turns(chosen.rounds, {**runs, "--help": help_page})
-    for command, row in taken.items():
+    for command, row in in_turns(chosen.rounds, {**runs, "--help": help_page}).items():
         yield {"command": command, **row}
 
 

@@ -13,7 +13,6 @@ tester rejects is counted as such.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import re
 import tempfile
@@ -31,7 +30,7 @@ from support.mutations import with_message, with_request
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.run import run_recipe
 from toolloom.pipeline.sampling.values import rng_for
-from toolloom.pipeline.store.version import open_version
+from toolloom.pipeline.store.run_folder import RunFolder
 from toolloom.pipeline.worlds.library import Worlds, shipped
 from toolloom.schemas import Dialogue, parse_recipe
 
@@ -156,10 +155,9 @@ def accepted(world: str, seed: int) -> tuple[list[Dialogue], list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         made = run_recipe(parse_recipe(fields, "a recipe"), Path(folder))
         assert made.published
-        lines = (Path(made.summary.path) / "tested" / "rejected.jsonl").read_text().splitlines()
-        alarms = [f"{row['id']}: {row['detail']}" for row in map(json.loads, lines)]
-        rows = open_version(made.published.path).rows("samples")
-        return [Dialogue.model_validate_json(row["dialogue"]) for row in rows], alarms
+        rejected = RunFolder(Path(made.summary.path)).stage("tested").objects("rejected")
+        alarms = [f"{row['id']}: {row['detail']}" for row in rejected]
+        return [sample.dialogue for sample in made.published.samples()], alarms
 
 
 def main() -> None:

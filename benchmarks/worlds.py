@@ -79,8 +79,8 @@ def main() -> None:
     rows = []
     for file in sys.argv[1:] or shipped().values():
         taken = alone(__file__, "measured", file=file)
-        ratio = taken["calls"] / taken["json"]
-        rows.append({**taken, "world": Path(file).stem, "ratio": ratio})
+        world = {"world": Path(file).stem, "ratio": taken["calls"] / taken["json"]}
+        rows.append({**taken, **world})
     columns = {"calls": "calls/s", "ratio": "of JSON alone", "states": "states/s"}
     columns |= {"rows": "rows of scripts/s", "tasks": "single tasks/s", "peak": "MB"}
     show("Worlds", rows, {"world": "world", **columns})

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
@@ -236,6 +235,8 @@ def audit(
     from toolloom.pipeline.formats import audit as audits
 
     tell = ticker()
+    if json_file:
+        audits.check_target(Path(json_file), file)
     with audits.flagged_rows(flagged, file) if flagged else nullcontext() as flag:
         report = audits.audit(
             file,
@@ -243,12 +244,7 @@ def audit(
             flag=flag,
             tell=lambda so_far: tell(f"{so_far.rows:,} rows, {so_far.flagged:,} with findings"),
         )
-    if json_file and json_file != "-":
-        audits.write_report(Path(json_file), report, file)
-    if json_file == "-":
-        sys.stdout.write(audits.dumped(report.as_json(), indent=2) + "\n")
-    else:
-        say(audits.sections(report))
+    deliver(audits.dumped(report.as_json(), indent=2), json_file, audits.sections(report))
     if report.flagged:
         raise typer.Exit(NOTHING_ACCEPTED)
 

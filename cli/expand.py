@@ -138,8 +138,7 @@ def _add(
     if isinstance(plan, ExpansionPlan):
         task = f"Adding {plan.rows:,} rows, for {{version}}"
         advice = "Another --seed, or more --templates, may add rows."
-    change = {command: plan.model_dump(mode="json")}
-    extend(dataset, change, task, advice, options, **begin)
+    extend(dataset, {command: plan.model_dump(mode="json")}, task, advice, options, **begin)
 
 
 SHOWN = 10  # templates mined of a dataset

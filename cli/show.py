@@ -90,14 +90,13 @@ def rejected(
 
     known("--reason", reason, list(Reason))
     known("--agent", agent, list(get_args(AgentName)))
-    folder, shown, matching = find_run(outputs, run), 0, 0
+    folder, matching = find_run(outputs, run), 0
     for row in folder.rejected():
         if reason in (None, row["reason"]) and agent in (None, row["agent"]):
             matching += 1
-            if shown < n:
-                shown += 1
+            if matching <= n:
                 say(rejected_view(row, verbatim=raw), "")
-    say(f"{shown} of {matching} rejected records of {folder.id} that match.")
+    say(f"{min(n, matching)} of {matching} rejected records of {folder.id} that match.")
 
 
 def report(
@@ -230,8 +229,7 @@ def runs(context: typer.Context, outputs: Outputs = HERE) -> None:
     if not rows:
         say(f"There is no run in {outputs / 'runs'}.")
         return
-    head = ("run", "begun", "state", "accepted", "rejected", "size")
-    say([Section(head=head, rows=rows)])
+    say([Section(head=("run", "begun", "state", "accepted", "rejected", "size"), rows=rows)])
 
 
 @RUNS.command()

@@ -353,8 +353,7 @@ def script(
     from toolloom.pipeline.worlds.tasks import tasks
     from toolloom.schemas import WorldError
 
-    machine = Machine(load_world(file))
-    *_, task = tasks(machine, seed, number)
+    *_, task = tasks(Machine(load_world(file)), seed, number)
     if task is None or not task.calls or task.missing:
         complain(f"Task {number} of seed {seed} has no calls for a script. Take another number.")
         raise typer.Exit(FOUND)

@@ -657,8 +657,7 @@ def _two_words(dice: random.Random) -> str:
 
 
 def _moment(dice: random.Random) -> dt.datetime:
-    year = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    return year + dt.timedelta(minutes=dice.randrange(525_600))
+    return dt.datetime(2026, 1, 1, tzinfo=dt.UTC) + dt.timedelta(minutes=dice.randrange(525_600))
 
 
 FORMATS: dict[str, Callable[[random.Random], str]] = {

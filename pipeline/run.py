@@ -24,7 +24,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from threading import Event
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from toolloom.llm import Gateway
 from toolloom.llm.cache import address
@@ -102,8 +102,7 @@ async def run(
     """
     chosen = planned(STAGES if stages is None else stages, recipe)
     folder, started = RunFolder(outputs / "runs" / recipe.run_id), time.monotonic()
-    builds = recipe.regenerate or recipe.extend
-    start = begin(recipe, outputs, chosen) if builds else None
+    start = begin(recipe, outputs, chosen) if recipe.regenerate or recipe.extend else None
     with folder.locked():
         if start:
             start.write(folder)
@@ -158,15 +157,13 @@ async def make_dataset(recipe: Recipe, *, outputs: Path = Path("outputs"), **opt
     """The whole job: run, with its options, then publish. A finished run that is published is only
     summed up."""
     summary = await run(recipe, outputs=outputs, **options)
+    folder = RunFolder(Path(summary.path))
     if recipe.writes_worlds and recipe.regenerate is None:
-        keep(RunFolder(Path(summary.path)).worlds(), outputs)
-    if not summary.counts.made:
-        return Made(summary, None)
-    return Made(summary, publish(RunFolder(Path(summary.path)), outputs))
+        keep(folder.worlds(), outputs)
+    return Made(summary, publish(folder, outputs) if summary.counts.made else None)
 
 
-@dataclass(frozen=True)
-class Preview:
+class Preview(NamedTuple):
     """A few rows of what a recipe makes: samples, rows of templates after them, instructions."""
 
     samples: tuple[Sample, ...]
@@ -204,9 +201,9 @@ async def preview(recipe: Recipe, n: int = 3, **options: Any) -> Preview:
 
 def sample_of(recipe: Recipe, queries: int, expanded: int, **changes: Any) -> Recipe:
     """A recipe that makes no more than so many queries and rows of templates, with `changes`."""
-    count = min(recipe.queries.count, queries)
+    plan = recipe.queries
     smaller = {
-        "queries": recipe.queries.model_copy(update={"count": count}),
+        "queries": plan.model_copy(update={"count": min(plan.count, queries)}),
         "worlds": recipe.worlds and recipe.worlds.at_most(queries),
         "expand": recipe.expand and recipe.expand.model_copy(update={"rows": expanded}),
         "regenerate": None,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, TypeAlias
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 # Of the files of versions and runs: raised when they change so that older readers fail.
 LAYOUT = 3
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 # A JSON Schema or any other JSON object. pydantic's own JsonValue re-validates deep trees
 # on every construction; the checks validate these objects where it matters.
@@ -41,6 +45,14 @@ def canonical(value: Any) -> str:
 def digest(value: Any, length: int = 12) -> str:
     """The first `length` hex digits of the SHA-256 of a JSON value, whatever it holds."""
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def grouped(pairs: Iterable[tuple[_K, _V]]) -> defaultdict[_K, list[_V]]:
+    """The second ones of pairs by the first ones, each list in the order in which they came."""
+    found = defaultdict[_K, list[_V]](list)
+    for key, value in pairs:
+        found[key].append(value)
+    return found
 
 
 def seed_for(*parts: Any) -> int:

@@ -256,8 +256,7 @@ def first_type(schema: JsonObject) -> str | None:
 
 def variants_of(schema: JsonObject) -> Iterator[Any]:
     for key in ("anyOf", "oneOf"):
-        found = schema.get(key)
-        yield from found if isinstance(found, list) else ()
+        yield from as_list(schema.get(key))
 
 
 def is_null(schema: Any) -> bool:
@@ -279,6 +278,10 @@ def merged(schema: JsonObject) -> JsonObject:
 
 def as_dict(value: Any) -> JsonObject:
     return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def as_strings(value: Any) -> list[str]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -53,6 +53,7 @@ from toolloom.schemas import (
     Scenario,
     Split,
     canonical,
+    grouped,
 )
 from toolloom.schemas.splits import SEEN
 
@@ -114,10 +115,8 @@ def measure(
     """
     known, total = sorted(examples), tests.total()
     sizes = np.array([len(one) for one in known], dtype=np.int64)
-    having = defaultdict[tuple[str, int], list[int]](list)  # the examples that have a call
-    for place, one in enumerate(known):
-        for call in _calls(one):
-            having[call].append(place)
+    # The examples that have a call.
+    having = grouped((call, place) for place, one in enumerate(known) for call in _calls(one))
     distances, reversed_f1, hardest = list[float](), list[float](), list[Hard]()
     for one, count in sorted(tests.items()):
         # How many calls each example has in common with the test.

@@ -14,12 +14,11 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain, combinations
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from pydantic import Field
 
@@ -53,7 +52,7 @@ from toolloom.schemas import (
     Usage,
     digest,
 )
-from toolloom.schemas.splits import SEEN, api_id, need_of, needed, split_of, tool_of, zone
+from toolloom.schemas.splits import api_id, need_of, needed, split_of, tool_of, zone
 
 BEFORE_QUERIES = "apis"  # the split of `rejected` for what fell before there were queries
 ORDER = (*(split.value for split in Split), BEFORE_QUERIES)  # of splits, as they are told
@@ -72,6 +71,7 @@ PER_SCRIPT = 4  # rows of a script, whose words are compared with each other
 SCRIPTS = 24  # of a world, whose first rows are compared
 _WORD = re.compile(r"\w+")
 
+K = TypeVar("K", str, tuple[str, str, str])
 Place: TypeAlias = tuple[str, str]
 """Hash of a world, name of a script."""
 
@@ -164,9 +164,8 @@ class Figures:
             self.worlds.append({**made, **told, "scripts": named})
 
     def told(self) -> JsonObject:
-        ranked_sources = sorted(self.sources.items(), key=lambda item: (-item[1], item[0]))
         names = ("kind", "reference", "licence", "apis")
-        sources = [dict(zip(names, (*k, n), strict=True)) for k, n in ranked_sources]
+        sources = [dict(zip(names, (*k, n), strict=True)) for k, n in ranked(self.sources).items()]
         instructions = {split: self.instructions[split].told() for split in self.instructions}
         plays = {split: self.plays[split].told() for split in self.plays}
         known = sorted(self.worlds, key=lambda told: (told["name"], told["hash"]))
@@ -231,7 +230,7 @@ def _ordered(counts: Counter[str], name: str) -> dict[str, int]:
     return ranked(counts) if name == "reasons" else dict(sorted(counts.items()))
 
 
-def ranked(counts: Mapping[str, int]) -> dict[str, int]:
+def ranked(counts: Mapping[K, int]) -> dict[K, int]:
     """Most first; of equal counts by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
@@ -347,8 +346,7 @@ def _alike(pairs: Iterable[tuple[frozenset[str], frozenset[str]]]) -> JsonObject
     return {"pairs": len(shares), "shared": round(sum(shares), 3)}
 
 
-@dataclass(frozen=True)
-class WorldTold:
+class WorldTold(NamedTuple):
     """A world and what came of it, over all splits."""
 
     name: str
@@ -669,7 +667,10 @@ def coverage_of(run: RunFolder) -> TemplateCoverage | None:
     """The coverage of a run, as far as it came; None if it makes no templates."""
     if EXPANDED not in {stage.name for stage in run.plan}:
         return None
-    apis = {*offered(run.recipe, run.stage("apis").objects("accepted"))}
+    plan, wanted = run.recipe.splits, {*(run.recipe.expand or ExpansionPlan()).splits}
+    zones = {split if split.unseen else Split.TRAIN for split in wanted}
+    offered = run.stage("apis").objects("accepted")
+    apis = {api_id(api) for api in offered if zone(plan, *tool_of(api)) in zones}
     called = {kind: set[str]() for kind in KINDS}
     made, kept, refused, samples = Counter[str](), Counter[str](), Counter[str](), 0
     for template in map(Template.model_validate, run.stage("templates").objects("accepted")):
@@ -693,15 +694,6 @@ def coverage_of(run: RunFolder) -> TemplateCoverage | None:
     )
 
 
-def offered(recipe: Recipe, apis: Iterable[JsonObject]) -> Iterator[str]:
-    """Ids of the APIs, given as JSON, that may be called in a split that gets rows."""
-    wanted = set((recipe.expand or ExpansionPlan()).splits)
-    for api in apis:
-        place = zone(recipe.splits, *tool_of(api))
-        if wanted & ({place} if place.unseen else set(SEEN)):
-            yield api_id(api)
-
-
 def contamination(run: RunFolder) -> Iterator[JsonObject]:
     """Each pair of a run's row and a benchmark's: rows that were dropped, then rows that stay.
 
@@ -721,10 +713,9 @@ def pairs(rows: Iterable[JsonObject], plan: SplitPlan) -> Iterator[JsonObject]:
     """The pairs in rejected records, or in the flags of samples."""
     for row in rows:
         dropped = "record" in row
-        sample = row["record"] if dropped else row
         for finding in row["findings"] if dropped else row["flags"]:
             if finding["reason"] == Reason.CONTAMINATED:
-                need = sample["dialogue"]["query"]
+                need = (row["record"] if dropped else row)["dialogue"]["query"]
                 where = {"id": need["id"], "split": split_of(plan, need).value, "dropped": dropped}
                 yield {**where, **overlap(finding["check"], finding["detail"])}
 

@@ -72,7 +72,7 @@ from toolloom.schemas import (
 )
 from toolloom.schemas.base import LAYOUT
 from toolloom.schemas.recipe import public_fields, public_recipe
-from toolloom.schemas.splits import api_id, shown, split_of, stray, zone
+from toolloom.schemas.splits import api_id, shown, split_of, stray, tool_of, zone
 
 HERE = Path(__file__).parent
 
@@ -299,8 +299,7 @@ def _write(run: RunFolder, keep: Keep, tables: _Tables) -> set[Maker]:
         tables.add(Rejected, figures.split_of_rejected(plan, rejected["record"]), rejected, recipe)
     for origin, records in ((Api, apis_of(run)), (World, run.worlds())):
         for record in records if keep.parent is None else ():
-            split = zone(plan, record["category"], record["tool"]).value
-            tables.add(origin, split, record, recipe)
+            tables.add(origin, zone(plan, *tool_of(record)).value, record, recipe)
     tables.finish()
     if pairs := [*keep.pairs(), *figures.contamination(run)]:
         write_lines(tables.folder / figures.PAIRS, map(to_line, pairs))
@@ -441,13 +440,7 @@ _ROOMS = ("agents", "cli", "llm", "pipeline", "prompts", "schemas")
 
 # The card: README.md with the YAML header that maps configs to files, of the manifest alone
 
-SIZES = (
-    (1_000, "n<1K"),
-    (10_000, "1K<n<10K"),
-    (100_000, "10K<n<100K"),
-    (1_000_000, "100K<n<1M"),
-    (10_000_000, "1M<n<10M"),
-)
+SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "n>10M")
 OPTIONAL = ("extended", "instructions", "worlds", "expansion")  # in a manifest
 
 
@@ -507,7 +500,7 @@ def _header(manifest: JsonObject, loadable: JsonObject, licence: str, rows: int)
         "license": licence,
         "task_categories": ["text-generation"],
         "tags": ["function-calling", "tool-use", "synthetic", "toolloom"],
-        "size_categories": [next((s for n, s in SIZES if rows < n), "n>10M")],
+        "size_categories": [SIZES[sum(rows >= 10**digits for digits in range(3, 8))]],
         "configs": configs,
     }
     return yaml.safe_dump(header, sort_keys=False, allow_unicode=True)

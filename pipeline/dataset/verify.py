@@ -27,12 +27,12 @@ from functools import cached_property, lru_cache
 from itertools import chain, groupby, tee, zip_longest
 from os.path import isfile
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import Field
 
 from toolloom.pipeline.checks import CHECKS, inspect, instructions
-from toolloom.pipeline.checks.schema import as_dict
+from toolloom.pipeline.checks.schema import as_dict, as_list
 from toolloom.pipeline.checks.transcript import MOST, Findings
 from toolloom.pipeline.checks.transcript import shown as as_told
 from toolloom.pipeline.checks.world.interpreter import Machine
@@ -262,8 +262,7 @@ def look(root: Path) -> VersionFiles:
         elif entry and entry.bytes != files.sizes[name]:
             files.fault(FILE, name, f"has {files.sizes[name]:,} bytes instead of {entry.bytes:,}")
         elif known[name] not in (None, files.hashes[name]):
-            by = MANIFEST if told else SUMS
-            files.fault(FILE, name, f"its SHA-256 is not the one in {by}")
+            files.fault(FILE, name, f"its SHA-256 is not the one in {MANIFEST if told else SUMS}")
     if told and lines is not None:
         wanted = b"".join(sums(files.raw, {**told.files, MANIFEST: files.hashes[MANIFEST]}))
         number, line, due = first_difference(lines, wanted)
@@ -330,9 +329,7 @@ def look_at_tables(files: VersionFiles, told: Manifest) -> None:
             if config not in known or split not in figures.ORDER or list(table.files) != names:
                 detail = f"{config}/{split} is not a table, or its files have other names"
                 files.fault(TABLE, MANIFEST, detail)
-            for name in table.files if config in known else ():
-                if name not in files.hashes:
-                    continue
+            for name in [n for n in table.files if config in known and n in files.hashes]:
                 try:
                     with pq.ParquetFile(files.root / name) as file:
                         schema, rows = file.schema_arrow, file.metadata.num_rows
@@ -356,8 +353,7 @@ Fault: TypeAlias = tuple[FaultKind, str, str, str]
 """Kind, file, what is wrong, id of the row."""
 
 
-@dataclass
-class Entry:
+class Entry(NamedTuple):
     """A row that should hold a record, and those that should be made of it, by config: of tables
     that were read."""
 
@@ -376,8 +372,7 @@ class Known:
     def __init__(self, files: VersionFiles, told: Manifest) -> None:
         self.plan = told.plan
         self.recipes = [as_dict(run.get("recipe")) for run in told.runs.values()]
-        listed = (run.get("agents") for run in told.runs.values())
-        agents = chain.from_iterable(each for each in listed if isinstance(each, list))
+        agents = chain.from_iterable(as_list(run.get("agents")) for run in told.runs.values())
         names = ("stage", "agent", "model", "prompts")
         self.makers = {canonical([*map(as_dict(agent).get, names)]) for agent in agents}
         # The numbers of votes that the runs asked for on an instruction.
@@ -510,8 +505,8 @@ def _look_at_made(
 
 def _difference(config: Config, row: JsonObject, stored: JsonObject) -> str:
     """Where a stored row is not what is to be stored; nothing if it is."""
-    due = config.columns.encode(row)
-    return next((place for place, *_ in _differences("", stored, due)), "")
+    found = _differences("", stored, config.columns.encode(row))
+    return next((place for place, *_ in found), "")
 
 
 def _look_at_sample(
@@ -589,8 +584,7 @@ class Rows:
                     if base is INSTRUCTIONS:
                         self._hold_instructions(split, records)
                     for _, row in records:
-                        if base is SAMPLES:
-                            self.inspected += 1
+                        self.inspected += base is SAMPLES
                         if base is SAMPLES and files.tables(INSTRUCTIONS):
                             stored = f"{split}/{row['id']}", to_text(base.row.record_of(row))
                             insert = "INSERT OR IGNORE INTO samples VALUES (?, ?)"
@@ -701,8 +695,7 @@ def _held_against(seed: Seed, group: list[Instruction]) -> Iterator[tuple[str, F
     for each in group:
         spoken = instructions.spoken_tags(seed, each.level)
         for name in ("tags", "path", "spoken", "source", "licence"):
-            due = spoken if name == "spoken" else getattr(seed, name)
-            if getattr(each, name) != due:
+            if getattr(each, name) != (spoken if name == "spoken" else getattr(seed, name)):
                 yield each.id, RECORD, f"`{name}` is not that of its sample"
         if each.path[-1:] != (FINISH,):
             yield each.id, RECORD, f"`path` does not end in {FINISH}"
@@ -814,8 +807,7 @@ def _made(files: VersionFiles) -> None:
             files.notes.append(f"The words of {name} were not compared: {wrote}.")
             continue
         number, line, _ = first_difference((files.root / name).read_bytes(), due)
-        detail = f"line {number} is not what toolloom publishes there: {line}"
-        files.fault(FIGURE, name, detail)
+        files.fault(FIGURE, name, f"line {number} is not what toolloom publishes there: {line}")
 
 
 # -- 5. The parent ---------------------------------------------------------------------------------
@@ -862,6 +854,7 @@ def _lineage(files: VersionFiles, told: Manifest) -> None:
     if not follows[kind]:
         detail = f"{told.version} after {told.parent.version}, but the change is {kind}"
         files.fault(LINEAGE, MANIFEST, detail)
+    why = "no rows were added to it" if told.extended else f"only {told.regenerated} is new"
     for config in CONFIGS if told.regenerated or told.extended else ():
         for split, table in parent.configs.get(config.name, {}).items():
             if told.extended:
@@ -873,8 +866,6 @@ def _lineage(files: VersionFiles, told: Manifest) -> None:
             elif split != told.regenerated or config in (APIS, WORLDS):
                 for name, file in table.files.items():
                     if not (mine := files.entries.get(name)) or mine.sha256 != file.sha256:
-                        why = f"only {told.regenerated} is new"
-                        why = "no rows were added to it" if told.extended else why
                         detail = f"is not the file of {told.parent.version}, but {why}"
                         files.fault(LINEAGE, name, detail)
 

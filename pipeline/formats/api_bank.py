@@ -17,7 +17,6 @@ each request of the assistant and one for each of its replies.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -44,13 +43,13 @@ from toolloom.pipeline.store.files import file_text, to_text
 from toolloom.schemas import (
     API_SEARCH,
     Api,
-    FunctionCall,
     ImportFailed,
     JsonObject,
     Message,
     Reason,
     Sample,
     Source,
+    grouped,
 )
 
 TOOL = "API-Bank"
@@ -108,9 +107,7 @@ def put_together(
     facts: Iterable[Fact], ledger: ImportLog, named: str, category: str = ""
 ) -> Iterator[Api]:
     """The APIs of what files say of them. `named`: what their source is called."""
-    known = defaultdict[str, list[Fact]](list)
-    for fact in facts:
-        known[fact.name].append(fact)
+    known = grouped((fact.name, fact) for fact in facts)
     ledger.format = "api-bank"
     source, looked_at = Source(kind="api-bank", reference=named), 0
     for name, told in known.items():
@@ -138,9 +135,7 @@ def put_together(
 
 def _parameters(described: Described, calls: list[BankCall]) -> JsonObject:
     """Described arguments, else those that were given; needed is what no call leaves out."""
-    given: dict[str, list[Any]] = {}
-    for key, value in (item for call in calls for item in call.arguments.items()):
-        given.setdefault(key, []).append(value)
+    given = grouped(item for call in calls for item in call.arguments.items())
     properties: JsonObject = {}
     required: list[str] = []
     for name, said in (described.inputs or {key: {} for key in given}).items():
@@ -572,12 +567,10 @@ def _fields(properties: dict[str, JsonObject], optional: Collection[str] = ()) -
 
 
 def _training_row(sample: Sample, lines: Sequence[str], message: Message) -> JsonObject:
-    calls = [
-        FunctionCall(name=c.function.name, arguments=base.arguments(c)) for c in message.tool_calls
-    ]
     request, ask, output = _REPLY, "Generate AI Response: ", f"AI: {message.content or ''}"
-    if calls:
-        request, ask, output = _REQUEST, "Generate API Request: ", f"API-Request: {write(calls)}"
+    if base.calls(message):
+        written = write([call.function for call in message.tool_calls])
+        request, ask, output = _REQUEST, "Generate API Request: ", f"API-Request: {written}"
     head = "\n".join(filter(None, (request, base.system_of(sample))))
     return {
         "instruction": f"{head}\nAPI descriptions:\n",
@@ -597,7 +590,6 @@ def _lines(message: Message, later: Sequence[Message]) -> list[str]:
     lines = []
     for call in message.tool_calls:
         seen = base.outcome(call, later)
-        request = write([FunctionCall(name=call.function.name, arguments=base.arguments(call))])
         shown = base.spaced({"error": seen.error} if seen.error else seen.response)
-        lines.append(f"API-Request: {request}->{shown}")
+        lines.append(f"API-Request: {write([call.function])}->{shown}")
     return lines

@@ -230,27 +230,24 @@ def _example(place: str, finding: Finding) -> str:
     return f"{place}{turn}: {detail}"
 
 
-@contextmanager
-def flagged_rows(
-    path: Path, source: Path, indent: int | None = None
-) -> Iterator[Callable[[JsonObject], None]]:
-    """Writes rows to a file of JSON lines that is there when all are written, and not before.
-
-    `source`: what is audited, which is not to be overwritten. Raises StoreError.
-    """
+def check_target(path: Path, source: Path) -> None:
+    """Raises StoreError for a file to write that is what is audited, or a folder."""
     if path.exists() and source.exists() and path.samefile(source):
         raise StoreError(f"{path} is what is audited. Name another file to write to.")
     if path.is_dir():
         raise StoreError(f"{path} is a folder. Name a file to write to.")
+
+
+@contextmanager
+def flagged_rows(path: Path, source: Path) -> Iterator[Callable[[JsonObject], None]]:
+    """Writes rows to a file of JSON lines that is there when all are written, and not before.
+
+    `source`: what is audited, which is not to be overwritten. Raises StoreError.
+    """
+    check_target(path, source)
     with replacing(path) as file:
 
         def write(row: JsonObject) -> None:
-            file.write(f"{dumped(row, indent)}\n".encode())
+            file.write(f"{dumped(row)}\n".encode())
 
         yield write
-
-
-def write_report(path: Path, report: AuditReport, source: Path) -> None:
-    """The report as JSON. Raises StoreError."""
-    with flagged_rows(path, source, indent=2) as write:
-        write(report.as_json())

@@ -148,8 +148,7 @@ class Conversation:
         """A fault of the last message, found while it was read."""
         if len(self.faults) < _FAULTS:
             turn = len(self._all()) - 1 if self._messages else None
-            found = Finding(check="reading", reason=reason, turn=turn, detail=detail)
-            self.faults.append(found)
+            self.faults.append(Finding(check="reading", reason=reason, turn=turn, detail=detail))
 
     def mended(self, value: Any) -> tuple[Any, str]:
         """`opened`, mended where it must be, as often as a row may cost."""
@@ -294,8 +293,7 @@ class Conversation:
         self, response: Any, error: str | None, call_id: Any = None, name: Any = None
     ) -> None:
         """A result of the call with this id; else of the first open one of this name, or of any."""
-        named = isinstance(name, str) and name
-        called = self._names.get(line(name), text(name)) if named else None
+        called = self._names.get(line(name), text(name)) if isinstance(name, str) and name else None
         found: str | None = text(call_id)
         if not found or not (self._named or found in self._open):
             same = (i for i, function in self._open.items() if function == called)
@@ -361,7 +359,6 @@ def _api(kind: SourceKind, called: str, function: str, key: str) -> tuple[Api, t
         lost.append("tools: parameters that are not an object")
         parameters = None
     read = arguments(parameters or {}, ledger=log, api=called, budget=_ROOMY)
-    given = plain(returns or {}, ledger=log, api=called, budget=_ROOMY)
     api = Api(
         category="audit",
         tool="audit",
@@ -369,7 +366,7 @@ def _api(kind: SourceKind, called: str, function: str, key: str) -> tuple[Api, t
         function=function,
         description=text(description),
         parameters=_with_defaults(read, parameters),
-        returns=given or None,
+        returns=plain(returns or {}, ledger=log, api=called, budget=_ROOMY) or None,
         source=Source(kind=kind),
     )
     report = log.report(imported=1)

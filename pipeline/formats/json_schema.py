@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from toolloom.pipeline.checks.schema import is_number
+from toolloom.pipeline.checks.schema import as_list, is_number
 from toolloom.pipeline.formats.import_log import (
     ImportLog,
     Obstacle,
@@ -108,9 +108,8 @@ class Resolver:
             return "remote"
         try:
             path = (base.parent / address).resolve()
-            if self._folder is None or Path(address).is_absolute() or "\\" in address:
-                return "outside"
-            if not path.is_relative_to(self._folder):
+            foreign = Path(address).is_absolute() or "\\" in address
+            if foreign or self._folder is None or not path.is_relative_to(self._folder):
                 return "outside"
             if not path.is_file():
                 return "missing"
@@ -142,8 +141,7 @@ def _step(here: Scoped, name: str) -> Scoped | None:
 # One schema
 
 
-@dataclass(frozen=True)
-class SchemaBudget:
+class SchemaBudget(NamedTuple):
     """How large a schema may become, as compact JSON in UTF-8."""
 
     bytes: int = 8_000
@@ -177,7 +175,7 @@ def plain(
     """A valid schema of 2020-12 within the budget, of what is returned; for arguments see
     `arguments`. Without a resolver `#/…` is the schema itself."""
     resolver = resolver or Resolver(schema, ledger)
-    node = schema if isinstance(schema, Scoped) else resolver.root.inner(schema)
+    node = resolver.root.inner(schema)
     attempts = [(budget.depth, 400, True)]
     attempts += [(depth, 160 if depth > 1 else 100, False) for depth in range(budget.depth, 0, -1)]
     for depth, text, examples in attempts:
@@ -266,8 +264,6 @@ class _Reader:
         self.steps += 1
         if self.steps > _STEPS:
             raise _OverBudget
-        while isinstance(node.value, Scoped):
-            node = node.value
         schema = node.value
         if not isinstance(schema, dict) or within > _MERGED:
             if not isinstance(schema, bool):
@@ -279,8 +275,7 @@ class _Reader:
             yield target.inner(_outline(target.value))
         elif target:
             yield from self._parts(target, place, within + 1)
-        parts = schema.get("allOf")
-        for part in parts if isinstance(parts, list) else ():
+        for part in as_list(schema.get("allOf")):
             yield from self._parts(node.inner(part), place, within + 1)
         yield node
 
@@ -380,8 +375,8 @@ class _Reader:
                 found[name] = int(value) if legal is _is_count else value
             else:
                 self.cut(f"{place}.{name}", "invalid")
-        told, several = [own["example"]] if "example" in own else [], own.get("examples")
-        told += several[:_EXAMPLES] if isinstance(several, list) else []
+        told = [own["example"]] if "example" in own else []
+        told += as_list(own.get("examples"))[:_EXAMPLES]
         if defaults := _fitting([own["default"]] if "default" in own else [], types, _EXAMPLE):
             found["default"] = defaults[0][1]
         if examples := dict(_fitting(told, types, _EXAMPLE)):
@@ -535,7 +530,7 @@ def _typed(types: list[str]) -> JsonObject:
 
 
 def _type_names(given: Any) -> list[str]:
-    names = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+    names = [given] if isinstance(given, str) else as_list(given)
     texts = [n.strip().lower() for n in names if isinstance(n, str) and len(n) < 40]
     return list(dict.fromkeys(TYPES[t] for t in texts if t in TYPES))
 

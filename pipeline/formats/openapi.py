@@ -13,7 +13,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from toolloom.pipeline.checks.schema import as_dict
+from toolloom.pipeline.checks.schema import as_dict, as_list
 from toolloom.pipeline.formats.import_log import (
     LONGEST_NAME,
     ImportLog,
@@ -88,8 +88,7 @@ def read(
         name, wanted = description.named(operation)
         api = f"{category}/{tool}/{name}"
         request = description.request(operation)
-        tags = operation.own.get("tags")
-        told = [sentence(tag)[:_SHORT] for tag in tags[:20]] if isinstance(tags, list) else []
+        told = [sentence(tag)[:_SHORT] for tag in as_list(operation.own.get("tags"))[:20]]
         yield Api(
             category=category,
             tool=tool,
@@ -272,7 +271,7 @@ class _Description:
             given = several.value
             if isinstance(given, dict):  # as Swagger 2 keeps them under `definitions`
                 given = list(given.values())
-            for each in given[:_MOST] if isinstance(given, list) else ():
+            for each in as_list(given)[:_MOST]:
                 found, own = self._settled(several, each, operation.called)
                 if found.value is own:
                     where = _word(own.get("in"))

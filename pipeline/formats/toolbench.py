@@ -21,7 +21,7 @@ from typing import Any
 
 from toolloom.pipeline.checks.form import odd_request
 from toolloom.pipeline.checks.instructions import values_of
-from toolloom.pipeline.checks.schema import as_dict
+from toolloom.pipeline.checks.schema import as_dict, as_list
 from toolloom.pipeline.formats import base
 from toolloom.pipeline.formats.conversation import excess, opened, turns_in
 from toolloom.pipeline.formats.import_log import LONGEST, ImportLog, line, reference, text
@@ -261,8 +261,7 @@ def solution(answer: JsonObject) -> list[tuple[str, JsonObject]]:
 
 def _offered(answer: JsonObject) -> list[str]:
     """The functions that a tree's model was given."""
-    listed = opened(answer.get("function"))[0]
-    listed = listed if isinstance(listed, list) else []
+    listed = as_list(opened(answer.get("function"))[0])
     return [text(f.get("name")) for f in listed if isinstance(f, dict)]
 
 
@@ -395,9 +394,8 @@ def _name(told: str) -> str:
 
 def _query(tree: JsonObject) -> str:
     """What the user asks: the first user message of the path, without ToolBench's `Begin!`."""
-    listed = tree.get("train_messages")
-    for path in listed if isinstance(listed, list) else []:
-        for turn in path if isinstance(path, list) else []:
+    for path in as_list(tree.get("train_messages")):
+        for turn in as_list(path):
             if isinstance(turn, dict) and turn.get("role") == "user":
                 return text(turn.get("content")).strip().removesuffix("Begin!").strip()
     return text(tree.get("query")).strip()

@@ -17,11 +17,9 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, pairwise, product
-from math import comb
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from toolloom.pipeline.checks.schema import fits, kind_of
 from toolloom.pipeline.checks.text.words import name_words
@@ -42,6 +40,7 @@ from toolloom.schemas import (
     Split,
     ToolloomError,
     canonical,
+    grouped,
 )
 from toolloom.schemas.splits import SEEN, split_of, zone
 
@@ -54,16 +53,12 @@ NAMED = 10  # categories in an error
 SEVERAL = (Scenario.PARALLEL, Scenario.SEQUENTIAL, Scenario.MULTI_TURN)
 """Scenarios that take two APIs."""
 
+_USUAL = tuple(scenario for scenario in Scenario if not scenario.of_worlds)
+_PLANNED = (Scenario.SEQUENTIAL, Scenario.PARALLEL)
 FITS: Mapping[Ability, tuple[Scenario, ...]] = {
-    Ability.CALL: tuple(scenario for scenario in Scenario if not scenario.of_worlds),
-    Ability.RETRIEVE_CALL: (
-        Scenario.SINGLE,
-        Scenario.MULTI_TURN,
-        Scenario.CLARIFICATION,
-        Scenario.IRRELEVANCE,
-        Scenario.ERROR_RECOVERY,
-    ),
-    Ability.PLAN_RETRIEVE_CALL: (Scenario.SEQUENTIAL, Scenario.PARALLEL),
+    Ability.CALL: _USUAL,
+    Ability.RETRIEVE_CALL: tuple(scenario for scenario in _USUAL if scenario not in _PLANNED),
+    Ability.PLAN_RETRIEVE_CALL: _PLANNED,
 }
 """Which scenarios an ability can have: several calls in one turn need a plan (API-Bank 2.1)."""
 
@@ -81,8 +76,7 @@ REAL = PlannedFault(call=0, error="", transient=False, real=True)
 """The execution itself says what is wrong with the first call."""
 
 
-@dataclass(frozen=True)
-class NeedKind:
+class NeedKind(NamedTuple):
     """What is drawn for one query before any API is."""
 
     ability: Ability
@@ -132,15 +126,14 @@ class SplitDraw:
         """`count` needs, or fewer if the APIs serve no more kinds in this split."""
         rng = self._rng("kinds")
         counts = counted(self._recipe, self._feasible, count, rng)
-        single = Level.SINGLE_TOOL
-        kinds = [NeedKind(*pair, single) for pair, n in counts.items() for _ in range(n)]
+        kinds = [NeedKind(*pair, Level.SINGLE_TOOL) for pair, n in counts.items() for _ in range(n)]
         rng.shuffle(kinds)
         for scenarios in ((Scenario.PARALLEL, Scenario.MULTI_TURN), (Scenario.SEQUENTIAL,)):
             places = [i for i, kind in enumerate(kinds) if kind.scenario in scenarios]
             found = _levels(self._recipe, self._group, scenarios[0], len(places)) if places else []
             rng.shuffle(found)
             for place, level in zip(places, found, strict=False):
-                kinds[place] = replace(kinds[place], level=level)
+                kinds[place] = kinds[place]._replace(level=level)
         known = list(dict.fromkeys(kinds))
         hopeless: set[NeedKind] = set()
         for number, kind in enumerate(kinds):
@@ -178,8 +171,7 @@ class SplitDraw:
         draft = NeedBuilder(self._recipe, kind, rng, moment(rng), language, self._executed)
         name = f"{self._split}-{self._recipe.seed}-{number:06d}"
         for api in filter(draft.suits, self._turns.waiting()):
-            found = self._turns.combinations(api, kind.scenario, kind.ability, kind.level, rng)
-            for apis, link in found:
+            for apis, link in self._turns.combinations(api, kind, rng):
                 pool = [each.model_dump(include={"category", "tool", "name"}) for each in apis]
                 # Until its calls fall into the split.
                 for _ in range(1 if self._split.unseen else TRIES):
@@ -261,8 +253,7 @@ def shares(weights: Mapping[T, float], count: int) -> dict[T, int]:
 # --- one need in the making --------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class NeedBuilder:
+class NeedBuilder(NamedTuple):
     """A need in the making: all that is settled before its APIs are."""
 
     recipe: Recipe
@@ -415,20 +406,20 @@ class ApiRotation:
             self._mates[other.id][one.id] += 1
 
     def combinations(
-        self, api: Api, scenario: Scenario, ability: Ability, level: Level, rng: random.Random
+        self, api: Api, kind: NeedKind, rng: random.Random
     ) -> Iterator[tuple[list[Api], Link | None]]:
         """What can be drawn with this API as the first one, least used combinations first."""
-        if scenario not in SEVERAL:
+        if kind.scenario not in SEVERAL:
             yield [api], None
-        elif scenario is Scenario.SEQUENTIAL:
-            links = [link for link in self._group.links_of.get(api.id, ()) if level in link.levels]
+        elif kind.scenario is Scenario.SEQUENTIAL:
+            links = [v for v in self._group.links_of.get(api.id, ()) if kind.level in v.levels]
             rng.shuffle(links)
             links.sort(key=lambda link: self._mates[api.id][link.second.id])
             yield from (([link.first, link.second], link) for link in links[:TRIED])
         else:
-            partners = self._partners(api, level, rng)
+            partners = self._partners(api, kind.level, rng)
             yield from (([api, other], None) for other in islice(partners, TRIED))
-            if ability is Ability.CALL and level is Level.SINGLE_TOOL:
+            if kind.ability is Ability.CALL and kind.level is Level.SINGLE_TOOL:
                 near = (self._partners(api, each, random.Random(0)) for each in Level)
                 if all(next(others, None) is None for others in near):  # it is alone
                     yield [api, api], None
@@ -460,9 +451,7 @@ class SplitPools:
     def __init__(self, recipe: Recipe, apis: Iterable[Api]) -> None:
         self._recipe = recipe
         self._all = in_order(apis)
-        parts: dict[Split, list[Api]] = {split: [] for split in Split}
-        for api in self._all:
-            parts[zone(recipe.splits, api.category, api.tool)].append(api)
+        parts = grouped((zone(recipe.splits, a.category, a.tool), a) for a in self._all)
         seen = parts[Split.TRAIN]
         known = {api.category for api in seen}
         tools = [api for api in parts[Split.TEST_TOOL] if api.category in known]
@@ -539,8 +528,7 @@ EMPTY = frozenset({
 MOST = 500  # links of a group of givers with one of takers; of more a sample
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """`field` of the first API's response is argument `field` of the second."""
 
     first: Api
@@ -568,18 +556,16 @@ def content_words(name: str) -> frozenset[str]:
 
 def find_links(apis: Sequence[Api], rng: random.Random) -> list[Link]:
     """Links within categories, tools and collections: all of them, or a sample of too many."""
-    takers = defaultdict[str, list[int]](list)  # of a name: which APIs ask for it
-    givers = defaultdict[str, list[int]](list)  # and which others' responses have it
-    for number, api in enumerate(apis):
-        for name in api.properties:
-            takers[name].append(number)
-        for name in api.fields.keys() - api.properties.keys():
-            givers[name].append(number)
+    # Of a name: which APIs ask for it, and which others' responses have it.
+    takers = grouped((name, n) for n, a in enumerate(apis) for name in a.properties)
+    given = (a.fields.keys() - a.properties.keys() for a in apis)
+    givers = grouped((name, n) for n, names in enumerate(given) for name in names)
     subjects = _subjects(apis)
     found: list[Link] = []
     for name in (name for name in takers if name in givers):
         ours, theirs = (
-            _by_key(name, numbers, apis, subjects) for numbers in (givers[name], takers[name])
+            grouped((key, n) for n in side for key in _keys(name, apis[n], subjects[n]))
+            for side in (givers[name], takers[name])
         )
         groups = [(numbers, theirs[key]) for key, numbers in ours.items() if key in theirs]
         rng.shuffle(groups)
@@ -611,26 +597,18 @@ def _subjects(apis: Sequence[Api]) -> list[list[str]]:
     ]
 
 
-def _by_key(
-    name: str, numbers: Iterable[int], apis: Sequence[Api], subjects: Sequence[Sequence[str]]
-) -> dict[tuple[str, ...], list[int]]:
-    """Those that give or take a name, by what has to be the same on both sides."""
-    found = defaultdict[tuple[str, ...], list[int]](list)
+def _keys(name: str, api: Api, subjects: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """What an API that gives or takes a name may have in common with one on the other side."""
     generic = name.lower() in GENERIC
-    for number in numbers:
-        api = apis[number]
-        invented = api.source.kind == "generated"  # one domain's APIs are designed together
-        if generic and not invented:
-            for word in subjects[number]:
-                found["word", api.category, api.tool, word].append(number)
-            continue
-        found["tool", api.category, api.tool].append(number)
-        # One service's ids mean nothing to another; invented services agree on theirs.
-        if not generic and (invented or not _is_identity(name)):
-            found["category", api.category].append(number)
-            for each in api.collections:
-                found["collection", each].append(number)
-    return found
+    invented = api.source.kind == "generated"  # one domain's APIs are designed together
+    if generic and not invented:
+        yield from (("word", api.category, api.tool, word) for word in subjects)
+        return
+    yield "tool", api.category, api.tool
+    # One service's ids mean nothing to another; invented services agree on theirs.
+    if not generic and (invented or not _is_identity(name)):
+        yield "category", api.category
+        yield from (("collection", each) for each in api.collections)
 
 
 def _is_identity(name: str) -> bool:
@@ -644,10 +622,9 @@ def _gives(first: Api, second: Api, name: str) -> bool:
     """
     field, argument = first.fields[name], second.properties[name]
     kind = kind_of(field)
-    needed = name in second.required or _is_identity(name) or second.source.kind == "generated"
     return (
         first is not second
-        and needed
+        and (name in second.required or _is_identity(name) or second.source.kind == "generated")
         and kind not in (None, "boolean", "object")
         and kind == kind_of(argument)
         and (not argument.get("enum") or argument.get("enum") == field.get("enum"))
@@ -683,10 +660,8 @@ class Group:
         self.places = {a.id: number for number, a in enumerate(self.apis)}
         self._tools = [tool_of(a) for a in self.apis]
         self._categories = [a.category for a in self.apis]
-        self._collections = defaultdict[str, list[int]](list)
-        for number, api in enumerate(self.apis):
-            for name in api.collections:
-                self._collections[name].append(number)
+        numbered = enumerate(self.apis)
+        self._collections = grouped((name, n) for n, a in numbered for name in a.collections)
 
     @cached_property
     def links(self) -> list[Link]:
@@ -695,10 +670,7 @@ class Group:
     @cached_property
     def links_of(self) -> dict[str, list[Link]]:
         """Links by the id of their first API."""
-        found = defaultdict[str, list[Link]](list)
-        for link in self.links:
-            found[link.first.id].append(link)
-        return found
+        return grouped((link.first.id, link) for link in self.links)
 
     @cached_property
     def _mixed(self) -> dict[str, list[int]]:
@@ -723,12 +695,12 @@ class Group:
         if scenario is Scenario.SEQUENTIAL:
             return len({(v.first.id, v.second.id) for v in self.links if level in v.levels})
         if level is Level.SINGLE_TOOL:
-            return sum(comb(tool, 2) for tool in Counter(self._tools).values())
+            return sum(math.comb(tool, 2) for tool in Counter(self._tools).values())
         groups: Iterable[Sequence[int]] = self._mixed.values()
         if level is Level.CATEGORY:
             groups = (span(self._categories, name) for name in set(self._categories))
-        tools = [Counter(self._tools[i] for i in group).values() for group in groups]
-        return sum(comb(sum(sizes), 2) - sum(comb(n, 2) for n in sizes) for sizes in tools)
+        sizes = [Counter(self._tools[i] for i in group).values() for group in groups]
+        return sum(math.comb(sum(s), 2) - sum(math.comb(n, 2) for n in s) for s in sizes)
 
     def around(self, api: Api, level: Level) -> list[Sequence[int]]:
         """Places among which the partners of an API at a level are."""

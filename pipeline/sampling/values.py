@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from toolloom.pipeline.checks.schema import (
     PLAIN_OBJECT,
     as_dict,
+    as_list,
     as_strings,
     bound,
     first_type,
@@ -132,8 +133,7 @@ def _described(name: str, schema: Any, at: _Present, depth: int) -> Any:
             raise NoValue(name)
         return value
     for key in ("enum", "examples"):
-        listed = schema.get(key)
-        listed = listed[:64] if isinstance(listed, list) else []
+        listed = as_list(schema.get(key))[:64]
         # The choices or examples that somebody can say and that fit the rest of the schema.
         usable = [v for v in listed if v is not None and _sayable(v) and fits(schema, v)]
         if usable:

@@ -93,8 +93,7 @@ def draw_templates(given: StageInput) -> Iterator[Sifted]:
             yield made if isinstance(made, Rejected) else record_line(made)
     recipe = given.recipe
     apis = [Api.model_validate(row) for _, row in given.earlier("apis").objects()]
-    language, distractors = recipe.languages[0], recipe.queries.distractors
-    of = Given(apis, recipe.seed, language, distractors, recipe.splits)
+    of = Given(apis, recipe.seed, recipe.languages[0], recipe.queries.distractors, recipe.splits)
     # Read once what is mined was taken.
     yield from map(record_line, load_templates(plan.templates, of))
 
@@ -239,16 +238,14 @@ class _Run:
                 yield from self._take(row)
 
     def _fillings(self) -> Iterator[_Filling]:
-        lines = iter(self._given.earlier("templates"))
-        for line, source in zip(lines, self._templates, strict=True):
+        for line, source in zip(self._given.earlier("templates"), self._templates, strict=True):
             # One that has few rows lists them again, so that the next ones are among them.
             again = source.before if source.before + source.share <= _LISTED else 0
             parts = -(-source.share // ROWS)
             for part in range(parts):
                 self._given.rows.check()
                 size = -(-(source.share + again) // parts)
-                begin = source.before - again
-                yield _Filling(self._given.recipe, line, begin, size, part, parts)
+                yield _Filling(self._given.recipe, line, source.before - again, size, part, parts)
 
     def _plays(self) -> Iterator[Playing]:
         for sampler, sources in self._worlds:
@@ -356,9 +353,7 @@ class Playing(NamedTuple):
                 await play(messages, script, script, environment)
             except Unplayable as why:  # no search finds what is to be called
                 findings = (Finding(check="play", reason=why.reason, turn=None, detail=why.detail),)
-            dialogue = Dialogue(
-                query=asked.model_copy(update={"provenance": ()}), messages=tuple(messages)
-            )
+            dialogue = Dialogue(query=asked, messages=tuple(messages))
             source = need.id.rpartition("-x")[0]
             share = Provenance(stage=STAGE, agent="", model="", seed=recipe.seed, parents=(source,))
             sample = Sample(dialogue=dialogue, verdict=Verdict(), provenance=(share,))

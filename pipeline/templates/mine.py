@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.grounding import is_code
 from toolloom.pipeline.checks.replies import is_status
-from toolloom.pipeline.checks.schema import as_dict, fits, is_number, oddity
+from toolloom.pipeline.checks.schema import as_dict, as_list, fits, is_number, oddity
 from toolloom.pipeline.checks.text.words import STOP, alone, name_words, spaced, stem, words
 from toolloom.pipeline.formats.conversation import json_of
 from toolloom.pipeline.sampling.values import LOCALES, REMARKS, TOPICS, NoValue, draw_value, rng_for
@@ -305,8 +305,7 @@ class _Sample:
     def _candidates(self, one: _Value, seen: SeenValues) -> Iterator[Any]:
         """Other values: of the enum, examples, other samples, then drawn."""
         for key in ("enum", "examples"):
-            listed = one.schema.get(key)
-            yield from (listed if isinstance(listed, list) else ())[:VALUES]
+            yield from as_list(one.schema.get(key))[:VALUES]
         if isinstance(one.schema.get("enum"), list):
             return
         yield from seen.of(one.api, _dotted(one.path))
@@ -345,8 +344,7 @@ class _Sample:
 def _observed(content: str) -> JsonObject | None:
     """What an observation holds, if its text can be written again without a loss."""
     seen = json_of(content)
-    texts = (to_text(seen), json.dumps(seen))
-    return seen if isinstance(seen, dict) and content in texts else None
+    return seen if isinstance(seen, dict) and content in (to_text(seen), json.dumps(seen)) else None
 
 
 def _slotted(message: JsonObject, varying: Sequence[_Value]) -> JsonObject:
@@ -376,8 +374,7 @@ def _in_text(text: str, varying: Sequence[_Value]) -> str:
     places = [(*place, one) for one in varying for place in one.places(text)]
     for start, end, form, one in sorted(places, key=lambda p: p[0], reverse=True):
         one.used[form] = None
-        slot = f"{one.slot}_{form}" if form else one.slot
-        text = text[:start] + marker(slot) + text[end:]
+        text = text[:start] + marker(f"{one.slot}_{form}" if form else one.slot) + text[end:]
     return text
 
 

@@ -36,6 +36,7 @@ from toolloom.pipeline.checks.replies import is_status
 from toolloom.pipeline.checks.schema import (
     UncheckableSchema,
     as_dict,
+    as_list,
     as_strings,
     first_type,
     fits,
@@ -195,8 +196,7 @@ def _read_form(form: type[F], raw: Any, place: Place, document: WrittenDocument)
         return None
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """What templates are compiled with. Without `apis`, those that each file names; `splits` keep
     APIs that are held out for a test from the samples of others."""
 
@@ -431,8 +431,7 @@ class _Compiler:
                 hint = nearest(name, api.properties, "it has")
                 self.document.fault(place, f"{call.api} has no argument `{name}`; {hint}")
         if missing := [f"`{name}`" for name in api.required if name not in call.arguments]:
-            what = f"{call.api} also needs {', '.join(missing)}."
-            self.document.fault((*at, "arguments"), what)
+            self.document.fault((*at, "arguments"), f"{call.api} also needs {', '.join(missing)}.")
         if "response" in call.model_fields_set:
             schema = True if api.returns is None else api.returns
             about = f"response of {api.id}"
@@ -515,8 +514,7 @@ class _Compiler:
         """Values of the enum, else the examples, else drawn. Raises PoolMistake."""
         schema, count = as_dict(leaf.schema), min(count, POOL_VALUES)
         for key in ("enum", "examples"):
-            listed = schema.get(key)
-            told = [v for v in listed if v not in (None, "")] if isinstance(listed, list) else []
+            told = [v for v in as_list(schema.get(key)) if v not in (None, "")]
             if usable := [v for v in told if fits(schema, v)]:
                 return _distinct(usable, count)
         tries = range(1 if first_type(schema) == "boolean" else count * TRIES)
