@@ -124,8 +124,7 @@ def version(folder: Path, rows: int, topics: int) -> None:
 
 
 def by_curate(folder: Path, rows: int) -> Json:
-    recipe = parse_recipe(RECIPE, "the benchmark")
-    of = StageInput(recipe, "deduplicated", rows_of(folder, rows))
+    of = StageInput(finished(folder).recipe, "deduplicated", rows_of(folder, rows))
     return {"gone": sum(not isinstance(each, bytes) for each in deduplicate(of))}
 
 

@@ -168,11 +168,7 @@ def notebook(
     else:
         opens, asked = version.label, str(version.path.resolve())  # it may lie anywhere
     path, is_new = copy_notebook(outputs)
-    environment = {
-        **os.environ,
-        "TOOLLOOM_OUTPUTS": str(outputs.resolve()),
-        "TOOLLOOM_DATASET": asked,
-    }
+    told = {"TOOLLOOM_OUTPUTS": str(outputs.resolve()), "TOOLLOOM_DATASET": asked}
     # JupyterLab for this machine alone, that asks nobody and nothing on the network.
     chosen = {
         "ServerApp.ip": "127.0.0.1",
@@ -197,7 +193,7 @@ def notebook(
     sys.stdout.flush()
     # From here on the process is Jupyter's: so is Ctrl-C, and nothing is left behind.
     command = [sys.executable, "-m", "jupyterlab", *(f"--{k}={v}" for k, v in chosen.items())]
-    os.execve(sys.executable, command, environment)
+    os.execve(sys.executable, command, {**os.environ, **told})
 
 
 @RUNS.callback(invoke_without_command=True)

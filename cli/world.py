@@ -275,8 +275,7 @@ def write(
     elif not about:
         raise typer.BadParameter("Say what the world is about, or give a document with --from.")
 
-    wanted = Domain(category=category, name=about)
-    work = partial(write_world, wanted, note=complain, document=apis)
+    work = partial(write_world, Domain(category=category, name=about), note=complain, document=apis)
     made = _asked(recipe, outputs, seed, about, "a world", work)
     made.left |= skipped
     path = to or outputs / "worlds" / f"{made.world.name if made.world else 'none'}.yaml"

@@ -32,7 +32,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from aiohttp import web
 
@@ -50,8 +50,7 @@ def error_body(message: str, code: str | None = None) -> str:
     return json.dumps({"error": error})
 
 
-@dataclass(frozen=True)
-class ScriptedFailure:
+class ScriptedFailure(NamedTuple):
     """An answer that is none."""
 
     status: int = 500
@@ -61,8 +60,7 @@ class ScriptedFailure:
     name: str = ""  # what it is counted as; else its status
 
 
-@dataclass(frozen=True)
-class ScriptedReply:
+class ScriptedReply(NamedTuple):
     """A completion with another finish_reason than "stop"."""
 
     text: str

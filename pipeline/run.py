@@ -281,8 +281,7 @@ def shards_in_flight(recipe: Recipe, stages: Iterable[Stage]) -> int:
     return max(2, -(-3 * sum(requests.values()) // recipe.shard_size))
 
 
-@dataclass(frozen=True)
-class RunJob:
+class RunJob(NamedTuple):
     """One process's work on a run."""
 
     folder: RunFolder

@@ -107,14 +107,11 @@ def _contamination(path: Path) -> JsonObject | None:
     """What is told of the pairs of rows and benchmarks, if there are any."""
     if not path.is_file():
         return None
-    counted, benchmarks, shown = Counter[str](), Counter[str](), list[JsonObject]()
-    for pair in read_objects(path):
-        counted["dropped" if pair["dropped"] else "flagged"] += 1
-        benchmarks[pair["benchmark"]] += 1
-        if len(shown) < PAIRS_SHOWN:
-            shown.append(pair)
-    totals = {name: counted[name] for name in ("dropped", "flagged")}
-    return {**totals, "benchmarks": dict(sorted(benchmarks.items())), "examples": shown}
+    found = [*read_objects(path)]
+    dropped = sum(bool(pair["dropped"]) for pair in found)
+    totals = {"dropped": dropped, "flagged": len(found) - dropped}
+    by_name = sorted(Counter(pair["benchmark"] for pair in found).items())
+    return {**totals, "benchmarks": dict(by_name), "examples": found[:PAIRS_SHOWN]}
 
 
 class Figures:
@@ -184,13 +181,15 @@ class Figures:
 class RowCounts:
     """Counts over rows, in memory that grows with the APIs, not the rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Iterable[JsonObject] = ()) -> None:
         self.rows = 0
         self.several_turns = 0
         self.apis: set[str] = set()  # that calls go to
         # Of several APIs, by level (ToolLLM).
         self.combinations = defaultdict[str, set[frozenset[str]]](set)
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in COUNTED}
+        for row in rows:
+            self.add(row)
 
     def add(self, row: JsonObject) -> None:
         """Count an accepted row, as JSON; of a run under way it may be any record."""
@@ -555,9 +554,7 @@ def count(folder: RunFolder) -> Counts:
                 use=mark.use if mark else Usage(),
             )
         )
-    seen = RowCounts()
-    for row in folder.rows():
-        seen.add(row)
+    seen = RowCounts(folder.rows())
     templates = of_templates(folder)
     requests, levels = Counter[str](), Counter[str]()
     for instruction in folder.instructions():
@@ -606,10 +603,9 @@ def _cover(folder: RunFolder, accepted: RowCounts) -> Coverage | None:
     """None of a run whose queries were not drawn from a pool of APIs."""
     if not {"apis", "queries"} <= {stage.name for stage in folder.plan}:
         return None
-    drawn, queries = RowCounts(), folder.stage("queries")
+    queries = folder.stage("queries")
     fallen = (row["record"] for row in queries.objects("rejected"))
-    for record in chain(queries.objects("accepted"), fallen):
-        drawn.add(record)
+    drawn = RowCounts(chain(queries.objects("accepted"), fallen))
     wanted, made = drawn.combinations, accepted.combinations
     return Coverage(
         pool=sum(1 for _ in folder.stage("apis").objects("accepted")),

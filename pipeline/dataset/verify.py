@@ -209,6 +209,7 @@ def verify(path: Path, progress: Progress | None = None, processes: int = 0) -> 
     """
     started = time.monotonic()
     files = look(path)
+    _known.cache_clear()  # the folder may hold other files by now
     told, rows = files.manifest, Rows(files, progress, processes)
     if told is not None:
         look_at_tables(files, told)
@@ -299,8 +300,7 @@ def _read_manifest(files: VersionFiles, is_sound: bool) -> None:
         if is_sound:
             check_layout(files.root / MANIFEST, told)
         files.raw, files.manifest = told, Manifest.model_validate(told)
-        text = json.dumps(told, indent=2, ensure_ascii=False)
-        if text.encode("utf-8", "replace") + b"\n" != raw:
+        if json.dumps(told, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n" != raw:
             files.fault(FILE, MANIFEST, "is not written as toolloom writes it")
     except (ValueError, RecursionError) as error:
         files.fault(FILE, MANIFEST, f"is damaged ({cause(error)})")
@@ -409,21 +409,19 @@ def _shown(api: JsonObject) -> str:
 
 
 @lru_cache(maxsize=1)
-def _known(root: Path, _: str) -> Known:
-    """Read once in each process, from the same files."""
+def _known(root: Path) -> Known:
+    """Read once in each process, and anew for each verification."""
     told = Manifest.model_validate(json.loads((root / MANIFEST).read_bytes()))
     names = [name for _, _, name, _ in told.tables() if not (root / name).is_symlink()]
     return Known(VersionFiles(root, dict.fromkeys(names, ""), manifest=told), told)
 
 
-def look_at_entries(
-    task: tuple[Path, str, str, str, list[Entry]],
-) -> list[tuple[bool, list[Fault]]]:
-    """Whether each entry holds a record, and what is wrong with it: of `(version, its hash, config,
-    split, entries)`. It leans on nothing but these and the version's files."""
-    root, mark, name, split, entries = task
+def look_at_entries(task: tuple[Path, str, str, list[Entry]]) -> list[tuple[bool, list[Fault]]]:
+    """Whether each entry holds a record, and what is wrong with it: of `(version, config, split,
+    entries)`. It leans on nothing but these and the version's files."""
+    root, name, split, entries = task
     base = next(config for config in BASES if config.name == name)
-    return [_look_at(_known(root, mark), base, split, entry) for entry in entries]
+    return [_look_at(_known(root), base, split, entry) for entry in entries]
 
 
 def _look_at(known: Known, base: Config, split: str, entry: Entry) -> tuple[bool, list[Fault]]:
@@ -613,9 +611,8 @@ class Rows:
                 made = {n: rows for n, rows in taken if rows or (n, split) not in files.broken}
                 yield Entry(file, row, made)
 
-        mark = "".join(files.hashes.values())
         given, kept = tee(batches(entries(), CHUNK))
-        tasks = ((files.root, mark, base.name, split, chunk) for chunk in given)
+        tasks = ((files.root, base.name, split, chunk) for chunk in given)
         count = sum(table.rows for table in files.tables(base).values())
         beside = self._processes if count >= MANY else 0
         for looked, chunk in zip(in_processes(look_at_entries, tasks, beside), kept, strict=True):

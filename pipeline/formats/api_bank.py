@@ -351,8 +351,7 @@ def dialogues(path: Path) -> Iterator[Reading]:
                 yield refused(row, row.fault or "neither a turn of a dialogue nor a training row")
         whole = ForeignRow(file.name, turns)
         if turns and faulty:
-            why = f"{faulty.place}: {faulty.fault or 'no turn of a dialogue'}"
-            yield refused(whole, why)
+            yield refused(whole, f"{faulty.place}: {faulty.fault or 'no turn of a dialogue'}")
         elif turns:
             yield _annotated(whole, turns, known)
 

@@ -72,9 +72,7 @@ class Reading:
 
 def refused(row: ForeignRow, why: str = "", unmapped: Iterable[str] = ()) -> Reading:
     """A row that is no dialogue: unreadable, or without what its form asks for."""
-    finding = Finding(
-        check="reading", reason=Reason.MALFORMED_DIALOGUE, turn=None, detail=why or row.fault
-    )
+    finding = Finding(check="reading", reason=Reason.MALFORMED_DIALOGUE, detail=why or row.fault)
     raw = row.raw if row.fault else row.value
     return Reading(row.place, raw, None, tuple(unmapped), (finding,))
 
@@ -421,8 +419,7 @@ def opened(value: Any, mend: bool = False) -> tuple[Any, str]:
             found, how = literal(value), "is written as Python, not as JSON"
     if found is None and mend and len(value) <= _MENDED:
         found, how = next(repaired(value), (None, ""))[0], "is not JSON and was mended"
-    usable = isinstance(found, dict | list) and not excess(found)
-    return (found, how) if usable else (value, "")
+    return (found, how) if isinstance(found, dict | list) and not excess(found) else (value, "")
 
 
 def excess(value: Any) -> str | None:

@@ -278,8 +278,7 @@ class _Run:
                 name = f"{row.source}-r{source.number:06d}-{source.fell}"
                 source.fell += 1
                 sample["dialogue"]["query"]["id"] = name
-                share = sample["provenance"]
-                yield Rejected.of(sample, STAGE, findings, id=name, provenance=share)
+                yield Rejected.of(sample, STAGE, findings, id=name, provenance=sample["provenance"])
             return
         self._marks.add(row.mark)
         source.made += 1
@@ -345,8 +344,7 @@ class Playing(NamedTuple):
             asked, machine = Query(**dict(need)), worlds.machine(need.setting)
             messages = [system_turn(asked)]
             session = WorldSession(machine, need.setting, moment_of(asked))
-            limit = recipe.observation_tokens
-            environment = environment_of(asked, [session], finder.search, limit)
+            environment = environment_of(asked, [session], finder.search, recipe.observation_tokens)
             script = Script(moves(worlds.play(asked), machine, asked))
             findings: tuple[Finding, ...] = ()
             try:

@@ -206,9 +206,8 @@ class _Sample:
         """The arguments of the intended calls, each value once."""
         known: set[str] = set()
         for call in self.query["intent"]:
-            properties = as_dict(self._apis.get(call["api"], {}).get("parameters"))
             for path, value in _leaves(call["arguments"]):
-                schema = properties
+                schema = as_dict(self._apis.get(call["api"], {}).get("parameters"))
                 for step in path:
                     inner = as_dict(schema.get("properties")).get(str(step))
                     schema = as_dict(schema.get("items") if isinstance(step, int) else inner)
@@ -429,8 +428,7 @@ def _kind(value: Any, now: dt.datetime) -> tuple[tuple[Any, ...], bool]:
     telling = [w for w in words(value) if w.folded not in STOP]
     distinctive = day is not None or len(telling) > 1 or (capital and bool(telling))
     if code and not day:
-        figures = sum(c.isdigit() for c in value)
-        distinctive = figures >= DIGITS or any(c.isalpha() for c in value)
+        distinctive = sum(c.isdigit() for c in value) >= DIGITS or any(c.isalpha() for c in value)
     distinctive &= plain and len(value) > 2 and not is_status(value)
     return (str, plain, day and day >= now.date(), code, capital, *marks), distinctive
 
@@ -470,8 +468,7 @@ def _drawn(one: _Value, now: dt.datetime, language: str, rng: random.Random) -> 
     value = one.value
     if day := _day(value):
         away = (day - now.date()).days
-        reach = min(max(60, abs(away) * 2), FURTHEST)
-        days = rng.randint(1, reach) * (1 if away >= 0 else -1)
+        days = rng.randint(1, min(max(60, abs(away) * 2), FURTHEST)) * (1 if away >= 0 else -1)
         return (now.date() + dt.timedelta(days=days)).isoformat()
     if is_number(value) or (is_code(value) and sum(c.isdigit() for c in value) > 1):
         figures = (str(rng.randrange(1, 10)) if c.isdigit() else c for c in str(value))
