@@ -227,6 +227,10 @@ _LABEL = re.compile(r"^[\s*#•-]*[^:.\n]{1,40}:", re.MULTILINE)
 _MARKUP = re.compile(r"(?<!\w)[*_`#]+(?=\w)|(?<=[\w.:])[*_`]+(?!\w)")
 _ADDED = re.compile(r"\b(?:plus|less|off|extra|more|surcharge|discount|on top)\b", re.IGNORECASE)
 _CURRENCIES = ("$", "€", "£", "¥", "₹")
+_DATED = re.compile(
+    rf"\d{{4}}-|\b(?:{'|'.join(name.title() for name in MONTHS)}|today|tomorrow"
+    r"|(?:with)?in \w+ (?:day|week|month|year)s?)\b"
+)
 _PRICE = 3  # below it, so many times a number may be any number
 _SIZES = re.compile(r"(\d+) ?x ?(\d+)")
 _SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
@@ -450,8 +454,12 @@ class Evidence:
     now: dt.datetime
     pool: tuple[Api, ...] = ()
     rows: tuple[JsonObject, ...] = ()  # of results
-    rules: tuple[str, ...] = ()  # of the documentation that was found
+    rules: tuple[str, ...] = ()  # of the world, and documentation that was found
     facts: tuple[str, ...] = ()  # computed from results; nothing else is worked out of these
+
+    @cached_property
+    def told(self) -> tuple[str, ...]:
+        return (*self.texts, *self.rules, *self.facts)
 
     @cached_property
     def columns(self) -> list[list[float]]:
@@ -490,21 +498,22 @@ class Evidence:
         """Numbers said or observed, sizes of observed lists, years of the dates."""
         plain_numbers = [v for v in self.values if isinstance(v, int | float)]
         years = [d.year for d in self.days]
-        return frozenset(plain_numbers).union(years, *map(_numbers_of, self.texts))
+        return frozenset(plain_numbers).union(years, *map(_numbers_of, (*self.texts, *self.rules)))
 
     @cached_property
     def seconds(self) -> frozenset[float]:
-        return frozenset(s for text in (*self.texts, *self.facts) for s in spans_of_time(text))
+        return frozenset(s for text in self.told for s in spans_of_time(text))
 
     @cached_property
     def days(self) -> frozenset[dt.date]:
         today = self.now.date()
-        told = (*self.texts, *self.facts)
+        dated_rules = (rule for rule in self.rules if _DATED.search(rule))  # few are
+        told = (*self.texts, *self.facts, *dated_rules)
         return frozenset(d for text in told for d in dates(text, today)) | {today}
 
     @cached_property
     def clocks(self) -> frozenset[dt.time]:
-        return frozenset(t for text in (*self.texts, *self.facts) for t in times(text))
+        return frozenset(t for text in self.told for t in times(text))
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -516,7 +525,7 @@ class Evidence:
             for schema in (*api.properties.values(), *api.fields.values()):
                 if isinstance(schema, dict) and isinstance(schema.get("description"), str):
                     told.append(schema["description"])
-        return (*self.texts, *self.facts, *self.names, *told)
+        return (*self.told, *self.names, *told)
 
     @cached_property
     def all_text(self) -> str:
@@ -569,8 +578,8 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
         found = documented_before(dialogue, place) if query.ability.searches else None
         worlds = [api for api in query.pool if api.source.kind == "world"]
         rules = [a.description for a in worlds if found is None or a.function in found]
+        rules += query.setting.told
         facts = [f.said for f in query.setting.goal.facts if re.search(r"\d", canonical(f.value))]
-        texts += [*query.setting.told, *rules]
     values = (*numbers, *sizes, len(calls))
     rows = tuple(part for part in parts if isinstance(part, dict))
     more = tuple(rules), tuple(facts)

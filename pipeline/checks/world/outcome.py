@@ -475,10 +475,10 @@ def _units_untrue(dialogue: Dialogue, text: str, place: int, machine: Machine) -
         return
     evidence = evidence_at(dialogue, place)
     for sign in foreign:
-        if not any(sign in said for said in evidence.texts):
+        if not any(sign in said for said in evidence.told):
             yield f"{sign} is not the world's currency, which is {own}"
     units: dict[float, set[int]] = {}
-    for said in evidence.texts if lengths else ():
+    for said in evidence.told if lengths else ():
         for q in () if _MARK.fullmatch(said) else quantities(said):
             units.setdefault(q.value, set()).add(seconds_in(q.unit))
     for q in lengths:
