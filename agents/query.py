@@ -166,6 +166,8 @@ async def word_all(need: Need, lines: Sequence[str], job: Job) -> Answer[tuple[T
     assert need.setting
     setting, count = need.setting, len(need.setting.plan)
     own = [api for api in need.pool if api.source.reference == setting.world]
+    if need.ability.searches:  # of the others nothing may have been found
+        own = [api for api in own if api.id in {each.api for each in need.intent}]
     told = {
         "now": moment(need.now),
         "rules": list(setting.told),

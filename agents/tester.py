@@ -56,16 +56,24 @@ def question(dialogue: Dialogue) -> Prompt:
     """The prompt for one vote."""
     query = dialogue.query
     # Where no API fits, the one that would is not on offer: the tester must not see it either.
-    shown = query.pool if query.scenario is Scenario.IRRELEVANCE else query.needed
+    called = {call.function.name for _, call in dialogue.calls()}
+    shown = [a for a in query.pool if a in query.needed or a.function in called]
+    shown = [*query.pool] if query.scenario is Scenario.IRRELEVANCE else shown
     return render(
         "tester",
         {
             "category": ", ".join(dict.fromkeys(a.category for a in shown)),
             "apis": [a.document() for a in shown],
+            "rules": _rules(dialogue),
             "transcript": transcript(dialogue.messages),
             "now": moment(query.now),
         },
     )
+
+
+def _rules(dialogue: Dialogue) -> str:
+    """What the assistant of a world is told, which its answers may rest on."""
+    return dialogue.messages[0].content or "" if dialogue.query.setting else ""
 
 
 def read_vote(answer: Any) -> Vote:
@@ -88,10 +96,11 @@ async def vote(dialogue: Dialogue, job: Job, number: int) -> Answer[Vote]:
     if cast.value.accept:
         return cast
     try:
+        told = {"rules": _rules(dialogue), "transcript": transcript(dialogue.messages)}
         objection = {"broken": cast.value.reason, "explanation": cast.value.explanation}
         checked = await ask(
             job.model,
-            render("tester_validate", {"transcript": transcript(dialogue.messages), **objection}),
+            render("tester_validate", {**told, **objection}),
             lambda a: bool(a["upheld"]),
             schema=VALIDATION,
             seed=seed_for(seed, "validate"),

@@ -277,10 +277,11 @@ class Calls:
 class Searching:
     """What is searched for next, with one set of keywords after the other until each function that
     is `wanted` is found, from where the last search of these keywords ended; where none is wanted,
-    with the first of them, in vain."""
+    with the first of them, in vain so many times."""
 
     keywords: tuple[str, ...]
     wanted: frozenset[str]
+    in_vain: int = IN_VAIN
 
 
 Move: TypeAlias = Message | Calls | Searching
@@ -311,7 +312,7 @@ class Script:
         while isinstance(move := self._moves[0], Searching):
             lacking = move.wanted - {api.function for api in tools}
             number, most = self._tried[move.keywords], len(move.keywords) or ASKED
-            if number < (most if lacking else 0 if move.wanted else min(most, IN_VAIN)):
+            if number < (most if lacking else 0 if move.wanted else min(most, move.in_vain)):
                 self._tried[move.keywords] += 1
                 own = move.keywords[number : number + 1]
                 given = {"keywords": own[0] if own else await self._keywords(messages)}

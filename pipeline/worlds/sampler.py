@@ -512,21 +512,27 @@ def _must_tell(facts: Sequence[Told]) -> str:
 
 
 def replayed_need(need: Need, machine: Machine, words: Sequence[Turn]) -> Play:
-    """A solved task with what is said in each turn, its calls made again. A turn that calls what no
-    turn before it called, or nothing, is searched for in whatever keywords are given then."""
+    """A solved task with what is said in each turn, its calls made again. A turn that leads to what
+    no turn before it led to, or to nothing, is searched for in whatever keywords are given then."""
     assert need.setting
     given = need.setting.start
     start = state_of(given["tables"], given["me"], given["next"])
     row, known = Play("", moment_of(need), start, start), set[str]()
+    asks = {n for p in machine.world["policies"] if p.get("consent") for n in p["calls"]}
+    made = [(each.turn, need.api(each.api).source.operation, each) for each in need.intent]
     for number, turn in enumerate(words):
         row.messages.append(("user", turn.user))
-        calls = [each for each in need.intent if each.turn == number]
-        names = [need.api(each.api).source.operation for each in calls]
+        calls = [(name, each) for at, name, each in made if at == number]
+        names = {name for name, _ in calls}
+        # What is offered, or asked about first, is called in a later turn.
+        after = min((at for at, *_ in made if at > number), default=number)
+        offered = {name for at, name, _ in made if at == after}
+        due = names | (offered if not names or offered & asks else set())
         refused = number and need.scenario is Scenario.CONFIRMATION and not names
-        if not refused and (not set(names) <= known or not names):
+        if not refused and not (due and due <= known):
             row.messages.append(("search", ()))
-        known |= set(names)
-        for name, each in zip(names, calls, strict=True):
+        known |= due
+        for name, each in calls:
             row.call(machine, name, each.arguments)
         row.messages.append(("assistant", turn.assistant))
     return row

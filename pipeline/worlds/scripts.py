@@ -419,7 +419,10 @@ def moves(row: Play, machine: Machine, query: Query) -> Iterator[environment.Mov
             if begins:
                 needed = needed or ahead(place, "search")
             if needed or begins:
-                yield environment.Searching(keywords, frozenset(needed))
+                # What a rule or the user forbids is found at once, as far as anybody knows.
+                there = query.scenario in (Scenario.REFUSAL, Scenario.CONFIRMATION)
+                times = 1 if there else environment.IN_VAIN
+                yield environment.Searching(keywords, frozenset(needed), times)
             begins = False
         if isinstance(first, str):
             yield Message(role="user" if role == "user" else "assistant", content=first)

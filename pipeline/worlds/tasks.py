@@ -59,7 +59,6 @@ NEAR = 0.6  # share of later changes that are about rows which were spoken of
 YES = 0.5  # share of confirmations that are given
 MOST_FACTS = 10  # that an answer tells
 DEEPEST = 3  # lookups for the arguments of lookups
-FEW = 4  # rows that are listed without a condition, unless one says what they are called
 WORDS = 4  # of a name, that are searched for
 
 Label: TypeAlias = tuple[tuple[str, Json], ...]  # what is said of a row, by the field it stands in
@@ -414,7 +413,7 @@ class Task:
 
     def _narrowed(self, way: str, args: Row, entity: str, key: str, want: Want) -> Row:
         """Arguments under which a read shows a key: with all that is wanted or said of its row, and
-        if that still shows many, with one more. Who comes without a dog does not look for where
+        if that does not show it, with more. Who comes without a dog does not look for where
         dogs are allowed. Raises NoTask where what is wanted, and will fail, is not among them."""
 
         def keys(given: Row) -> set[str]:
@@ -433,9 +432,10 @@ class Task:
             if argument in want[1] and kind["type"] == wants[argument]["type"] != "ref":
                 shared[argument] = want[1][argument]
             elif kind["type"] == "text":
-                names = [value.split()[:WORDS] for value in called]
-                texts = {" ".join(name) for name in names} | {max(name, key=len) for name in names}
-                said += [(argument, text) for text in sorted(texts)]
+                names = [value.split() for value in called]
+                shorter = {" ".join(name[:WORDS]) for name in names if name[WORDS - 1 :]}
+                shorter |= {max(name, key=len) for name in names}
+                said += [(argument, text) for text in sorted({*called, *shorter})]
             elif kind["type"] == "date":
                 said += [(argument, day) for day in days]
             elif str(row.get(argument)) in called:
@@ -450,14 +450,13 @@ class Task:
             found = keys(args)
         elif shared and self.look(*want).error:
             raise NoTask
-        for trials, enough in ((self.shuffled(said), 0), (self.shuffled(others), FEW)):
-            for argument, value in trials:
-                given = {**args, argument: value}
-                there = keys(given)
-                if key in there and there != found and argument not in args:
-                    if key in found and len(found) <= enough:
-                        break
-                    args, found = given, there
+        for argument, value in (*self.shuffled(said), *self.shuffled(others)):
+            if argument in args or (key in found and (argument, value) in others):
+                continue
+            given = {**args, argument: value}
+            there = keys(given)
+            if key in there and there != found:
+                args, found = given, there
         if key not in found:
             raise NoTask
         return args
@@ -870,5 +869,7 @@ def told_facts(task: Task) -> Iterator[TaskFact]:
             exact = kind["type"] not in ("ref", "choice", "text", "boolean") and len(path) == 1
             # Of several changes at once nobody tells each balance in between.
             exact &= kind["type"] in MOMENTS or several[made.turn, made.name] == 1
-            if exact and (str(path[0]), value) not in left and str(value) not in known:
+            exact &= (str(path[0]), value) not in left and value not in (0, None, "")
+            if exact and str(value) not in known:
+                known.add(f"{made.name} {made.turn} {value}")
                 yield TaskFact(made.name, None, str(path[-1]), value, made.turn)

@@ -204,6 +204,8 @@ def template(text: str, scope: NameScope, fresh: int = 0) -> Tree:
             continue
         inner, form = piece
         tree, kind = _whole(inner, scope, _TermReader.source_or_term, fresh)
+        if kind["type"] in ("row", "list", "object"):
+            raise Mistake(f"{{{inner}}} is {said(kind)}, not a value: write a field of it.")
         if form == "money" and kind["type"] in NUMBERS:
             tree = ["money", tree]
         elif form:
@@ -817,9 +819,14 @@ def _same_kinds(name: str) -> _Function:
         for _, other in parts[1:]:
             if not fits(kind, other) or kind["type"] in ("row", "list"):
                 reader.fail(f"`{name}` cannot compare {said(kind)} with {said(other)}")
-        return [name, *(tree for tree, _ in parts)], kind
+        return [name, *(tree for tree, _ in parts)], widest(*(kind for _, kind in parts))
 
     return read
+
+
+def widest(*kinds: Kind) -> Kind:
+    """What holds the values of all of these, which fit each other."""
+    return max(kinds, key=lambda kind: {"null": 0, "integer": 1}.get(kind["type"], 2))
 
 
 def _read_if(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
@@ -831,7 +838,7 @@ def _read_if(reader: _TermReader, scope: NameScope) -> tuple[Tree, Kind]:
     reader.need(")")
     if not fits(kind, other):
         reader.fail(f"`if` gives {said(kind)} or {said(other)}")
-    tree, kind = ["if", test, then, otherwise], other if kind["type"] == "null" else kind
+    tree, kind = ["if", test, then, otherwise], widest(kind, other)
     if not absent_in(tree, scope):  # the row of an argument, or another where that is absent
         kind = {name: part for name, part in kind.items() if name != "arg"}
     return tree, kind

@@ -429,7 +429,9 @@ def _data(reader: _World, name: str, raw: Any, place: Place) -> list[dict[str, A
             if kind is None:
                 hints = grammar.near(str(field_name), reader.entities[name])
                 reader.fault(where, f"{name} has no field `{str(field_name)[:60]}`{hints}.")
-            elif text in EMPTY and kind["type"] != "choice" and (text or not kind.get("empty")):
+            elif text in EMPTY and not (
+                kind.get("empty") if text == "" else text in kind.get("choices", ())
+            ):
                 values[field_name] = None
                 if not kind.get("optional"):
                     hint = "write a value, or leave the field out to have one drawn"
