@@ -8,12 +8,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, combinations, pairwise, product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from toolloom.pipeline.checks.calls import documented_before, pair, says_no
 from toolloom.pipeline.checks.grounding import (
@@ -80,6 +80,7 @@ _GAVE_UP = re.compile(
     r"|\bsomething went wrong\b",
     re.IGNORECASE,
 )
+T = TypeVar("T")
 _SUMMARY = 0.4  # share of a long text's words that a summary of it must hold
 _PROSE = 6  # content words from which a text is summarised rather than quoted
 _NAMES_SMALL = frozenset({"German"})  # languages that write every noun with a capital
@@ -312,7 +313,7 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         if place.end <= reach:
             continue
         reach, phrase = place.end, text[place.start : place.end]
-        held = bool(place.days & evidence.days) or literal(phrase, evidence.all_text)
+        held = evidence.has_day(place.days) or literal(phrase, evidence.all_text)
         inside = [q for q in quantities(phrase) if q.stated]
         beside = [d for d in marks if 0 < max(d.start - place.end, place.start - d.end) < 7]
         weekday = WEEKDAYS.get(phrase.split()[-1].lower())
@@ -327,10 +328,10 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
             told = [number_held(q, phrase, evidence) for q in inside]
             root = stem(phrase.lower())
-            held = all(told) if inside else bool(period) or root in evidence.stems
+            held = all(told) if inside else bool(period) or evidence.has_stem({root})
         yield "date", place.start, place.end, held
     for moment in timed(text):
-        held = bool(moment.times & evidence.clocks)
+        held = _in(evidence.told, moment.times, times)
         if not held and _RANGE.fullmatch(text[moment.start : moment.end]):
             continue  # «10 to 19 degrees»: two numbers, judged as such
         if moment.sure or held:
@@ -339,8 +340,11 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
 
 def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     """Told as it is, rounded, scaled, as a percentage, in another unit of time, or worked out."""
+    readings = {*quantity.readings()}
+    if not readings.isdisjoint(evidence.values) or _in(evidence.told, readings, _numbers_of):
+        return True
     told = evidence.numbers.union(*map(_numbers_of, evidence.facts))
-    if not told.isdisjoint(quantity.readings()) or _worked_out(quantity, text, evidence):
+    if not told.isdisjoint(readings) or _worked_out(quantity, text, evidence):
         return True
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
     if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
@@ -435,13 +439,18 @@ def _name_held(folded: str, raw: str, evidence: Evidence) -> bool:
     if folded in STOP or folded in _COMMON or folded in WEEKDAYS:
         return True
     roots = {stem(folded), stem(folded.removesuffix("s"))}
-    if roots & evidence.stems or any(d.month == MONTHS.get(folded) for d in evidence.days):
+    if evidence.has_stem(roots) or any(d.month == MONTHS.get(folded) for d in evidence.days):
         return True
     may_be_short = forms(folded) or (raw.isupper() and len(raw) > 1)
     return bool(may_be_short) and said(raw, evidence.all_text)
 
 
 # What a reply may draw on
+
+
+def _in(texts: Iterable[str], wanted: Set[T], read: Callable[[str], Set[T]]) -> bool:
+    """Whether one of these is read in one of the texts: not all need be read to know."""
+    return any(not wanted.isdisjoint(read(text)) for text in texts)
 
 
 @dataclass(frozen=True)
@@ -459,7 +468,12 @@ class Evidence:
 
     @cached_property
     def told(self) -> tuple[str, ...]:
-        return (*self.texts, *self.rules, *self.facts)
+        return (*self.texts, *self.facts, *self.rules)
+
+    @cached_property
+    def dated(self) -> tuple[str, ...]:
+        """What may tell of days; few rules do."""
+        return (*self.texts, *self.facts, *filter(_DATED.search, self.rules))
 
     @cached_property
     def columns(self) -> list[list[float]]:
@@ -507,13 +521,11 @@ class Evidence:
     @cached_property
     def days(self) -> frozenset[dt.date]:
         today = self.now.date()
-        dated_rules = (rule for rule in self.rules if _DATED.search(rule))  # few are
-        told = (*self.texts, *self.facts, *dated_rules)
-        return frozenset(d for text in told for d in dates(text, today)) | {today}
+        return frozenset(d for text in self.dated for d in dates(text, today)) | {today}
 
-    @cached_property
-    def clocks(self) -> frozenset[dt.time]:
-        return frozenset(t for text in self.told for t in times(text))
+    def has_day(self, days: frozenset[dt.date]) -> bool:
+        today = self.now.date()
+        return today in days or _in(self.dated, days, lambda text: dates(text, today))
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -531,10 +543,8 @@ class Evidence:
     def all_text(self) -> str:
         return "\n".join(self.parts)
 
-    @cached_property
-    def stems(self) -> frozenset[str]:
-        """The stems of all words."""
-        return frozenset().union(*map(stems, self.parts))
+    def has_stem(self, roots: set[str]) -> bool:
+        return _in(self.parts, roots, stems)
 
 
 @lru_cache(maxsize=4096)

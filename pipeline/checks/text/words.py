@@ -69,7 +69,7 @@ def fold(text: str) -> str:
     return spread.translate({ord(c): None for c in set(spread) if unicodedata.combining(c)})
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def words(text: str) -> tuple[Word, ...]:
     """The words of a text in order; digits and letters part («10km» is two words)."""
     found = ((m[0], _folded(m[0]), *m.span()) for m in _WORD.finditer(text))

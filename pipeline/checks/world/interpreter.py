@@ -165,8 +165,9 @@ def state_of(
 
 def _own(key: str, row: Row) -> Any:
     """The key of a row as the row holds it: JSON makes texts of those that are numbers."""
-    held = [value for value in row.values() if isinstance(value, (int, str)) and str(value) == key]
-    return held[0] if held else key
+    if not key.isdecimal():
+        return key
+    return next((value for value in row.values() if type(value) is int and str(value) == key), key)
 
 
 class Machine:

@@ -262,6 +262,7 @@ _PARTS: dict[float, str] = {50: "half", 100: "(?:fully|all)"}  # percents
 _NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+){1,4}")
 _SIZE = re.compile(r"\d+(?:x\d+)+")
 _TITLE = "(?:Dr|Mr|Mrs|Ms|Miss|Prof|Professor)"  # a last word alone may be another row's
+_BEGINS, _ENDS = re.compile(r"(?<![\w-])(?<!\d[.,:])"), re.compile(r"(?![\w-]|[.,:]\d)")
 _NEAR = 4  # words between a denial and what it denies
 
 
@@ -296,9 +297,13 @@ def _untold(dialogue: Dialogue, setting: Setting, machine: Machine) -> Iterator[
 
 def _stands(said: str, text: str) -> bool:
     """Whether a text holds a value whole: «$5» does not stand in «$50», nor «two» in «two-day»."""
-    begins = r"(?<![\w-])(?<!\d[.,:])" if said[:1].isalnum() else ""
-    ends = r"(?![\w-]|[.,:]\d)" if said[-1:].isalnum() else ""
-    return bool(re.search(f"{begins}{re.escape(said)}{ends}", text))
+    place = text.find(said)
+    while place >= 0:
+        begins = not said[:1].isalnum() or _BEGINS.match(text, place)
+        if begins and (not said[-1:].isalnum() or _ENDS.match(text, place + len(said))):
+            return True
+        place = text.find(said, place + 1)
+    return False
 
 
 def _tells(text: str, fact: Told, schema: Row, now: dt.datetime) -> bool:
