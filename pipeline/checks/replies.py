@@ -249,12 +249,12 @@ AMOUNTS = 8  # of one rule
 MOST = 60  # numbers of a field that are added up or taken from each other
 _TOTAL = re.compile(
     r"\b(?:(?:al)?together|in all|totals?|both|between them|combined|adds? up|com(?:es?|ing) to|"
-    r"mak(?:es?|ing)|plus|overall|that['’]s)\b",
+    r"includ\w+|mak(?:es?|ing)|plus|overall|that['’]s)\b",
     re.IGNORECASE,
 )
 _APART = re.compile(
     r"\b(?:more|less|fewer|cheaper|dearer|left|leav(?:e|es|ing)|difference|sav(?:e|es|ing)|extra|"
-    r"remain\w*|longer|shorter|higher|lower|earlier|later|over|under|than|back|refund\w*)\b",
+    r"remain\w*|falls?|rises?|drops?|longer|shorter|higher|lower|earlier|later|over|under|than|back|refund\w*)\b",
     re.IGNORECASE,
 )
 _SOME = re.compile(r"\sof\s(?:them|these|those|the|your|my)\b", re.IGNORECASE)
@@ -377,7 +377,8 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     prices = [number for number in said if number >= _PRICE]
     times = {a * b for a, b in product(replied, prices)}
     times |= {a / b for a, b in product(replied - said, prices)}
-    if text[quantity.start - 1 : quantity.start] in _CURRENCIES:
+    money = text[quantity.start - 1 : quantity.start] in _CURRENCIES
+    if money:
         fields = [number for number in chain(*evidence.columns) if number >= _PRICE]
         times |= evidence.priced.union(a * b for a, b in product(replied, fields))
     if any(close(quantity.value, other) for other in times):
@@ -386,7 +387,11 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
         return False
     unit = seconds_in(quantity.unit)
     told = {abs(quantity.value), *(quantity.value * unit / u for u in (60, 3600) if unit)}
-    found = set[float]()
+    rows = [[n for n in row.values() if is_number(n)][:AMOUNTS] for row in evidence.rows[:MOST]]
+    # Such as a price with its fee; of several of these a reply tells the total, too.
+    parts = {sum(some) for row in rows for n in (2, 3) for some in combinations(row, n) if money}
+    found = parts.union(map(sum, product(parts, said)))
+    said |= {number for number in replied if any(close(number, other) for other in found)}
     for column in (*evidence.columns, said):
         if added and len(column) > 1:
             found |= {sum(column), *map(sum, combinations(column, 2))}

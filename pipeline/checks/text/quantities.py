@@ -229,7 +229,8 @@ _CLOCKS = tuple(
         rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}\s?(?P<half>[ap])\.?\s?m\b\.?(?P<part>)",
         rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}\s(?:in the|at|this)\s(?P<part>morning|afternoon|evening|night)\b(?P<half>)",
         rf"(?=[abftu])\b(?:at|around|by|before|after|from|until|till|to|about|between|and)\s{_HOUR}(?![\w%])(?![.:,/]\d)(?P<half>)(?P<part>)",
-        r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?::\d\d)?\s?(?P<half>[ap])\.?m\b(?P<part>)",
+        r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?::\d\d)?"
+        r"\s?(?:(?P<half>[ap])\.?m|in the (?P<part>morning|afternoon|evening))\b",
         rf"\b(?P<named>{'|'.join(_NAMED)})\b",
         r"(?<![\w:.$€£-])(?P<hour>\d{1,2})(?=\s(?:until|till?)\s\d)(?P<half>)(?P<part>)",
         r"(?<![\w:.$€£-])(?P<hour>\d{1,2})\.(?P<minute>[0-5][05])(?![.\d]|\s?%)(?P<half>)(?P<part>)",
@@ -454,12 +455,16 @@ def _weekday(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
     ahead = (WEEKDAYS[found["name"].lower()] - now.weekday()) % 7
     which = (found["which"] or "").lower()
     offsets = {"next": (ahead or 7, ahead + 7), "last": (ahead - 7,), "past": (ahead - 7,)}
+    if found["after"]:  # «Monday week» is the one after the coming one
+        yield from shift(now, "day", (ahead or 7) + 7)
+        return
     week = (found["week"] or "").lower()
     if week:
         monday = -now.weekday() + (7 if week == "next" else 0)
         yield from shift(now, "day", monday + WEEKDAYS[found["name"].lower()])
         return
-    otherwise = (ahead, ahead or 7) if which else (ahead, ahead or 7, ahead - 7)
+    ways = (ahead, ahead or 7, ahead - 7)
+    otherwise = ways if which in ("", "on") else ways[:2]  # «it was due on Wednesday»
     for offset in offsets.get(which, otherwise):
         yield from shift(now, "day", offset)
         if found["night"]:  # after which one leaves
@@ -523,7 +528,8 @@ _CALENDAR: tuple[tuple[re.Pattern[str], _Read], ...] = tuple(
         ],
         _weekday: [
             rf"\b(?:(?P<which>next|this|last|past|coming|on)\s)?(?P<name>{_DAYS})\b"
-            r"(?:(?:\sof)?\s(?P<week>next|this)\sweek|(?=\s(?P<night>nights?)\b))?"
+            r"(?:(?:\sof)?\s(?P<week>next|this)\sweek|\s(?P<after>week)\b"
+            r"|(?=\s(?P<night>nights?)\b))?"
         ],
         _named: [
             r"(?=[dltyr])\b(?:day after tomorrow|day before yesterday|last night|tomorrow|yesterday"
