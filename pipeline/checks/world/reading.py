@@ -763,7 +763,8 @@ def _promises(reader: _World, scopes: Mapping[str, NameScope]) -> dict[str, Any]
             effects.append(effect)
         # What must hold for a call to succeed, by the error that it ends in otherwise.
         conditions = []
-        for code, text in reader.named(promise.get("only_if") or {}, (*place, "only_if")):
+        told = promise.get("only_if") or {}
+        for code, text in reader.named(told, (*place, "only_if"), form=_ARGUMENT):
             where = (*place, "only_if", code)
             tree = reader.told(where, grammar.clause, str(text), scopes[name])
             conditions.append([code, str(text), tree])
