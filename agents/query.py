@@ -179,14 +179,20 @@ async def word_all(need: Need, lines: Sequence[str], job: Job) -> Answer[tuple[T
     text: JsonObject = {"type": "string"}
     turn = shape({"user": text, "assistant": text})
     turns = {"type": "array", "items": turn, "minItems": count, "maxItems": count}
-    return await ask(
+    fields = {"person": text, "turns": turns, "likely": {"type": "boolean"}}
+    answer = await ask(
         job.model,
         render("world_words", told),
-        lambda answer: read_words(answer, setting),
-        schema=shape({"person": text, "turns": turns}),
+        lambda answer: (answer["likely"], read_words(answer, setting)),
+        schema=shape(fields),
         seed=job.seed,
         max_tokens=100 + MOST * count,
     )
+    likely, words = answer.value
+    if not likely:
+        detail = "The query agent says that nobody would want this."
+        raise NoUsableAnswer(Reason.UNNATURAL_QUERY, detail, answer.costs)
+    return Answer(words, answer.costs)
 
 
 async def run(need: Need, job: Job, lines: Sequence[str] = ()) -> Outcome:

@@ -547,7 +547,7 @@ def word_turns(asked: str, schema: JsonObject, dice: random.Random) -> JsonObjec
             turns[-1]["assistant"] = f"I would do that, with {values or 'no cost'}. Shall I?"
         else:
             turns[-1]["assistant"] = f"That is done. It comes to {values or 'what you asked for'}."
-    return {"person": "somebody in a hurry", "turns": turns}
+    return {"person": "somebody in a hurry", "turns": turns, "likely": True}
 
 
 SEARCHES = ("change or cancel", "list all of mine", "find or search", "details of one")

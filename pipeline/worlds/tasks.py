@@ -211,7 +211,8 @@ class Task:
         changes missing or made too much, policies broken."""
         for number, made in enumerate(calls):
             yield from self._unseen(calls[:number], made.name, made.arguments)
-        if self.avoided and not self.missing:
+        why = self.avoided.why if self.avoided else ""
+        if self.avoided and (why == "declined" or self.lookups.grounds(self.avoided.name, why)):
             yield from self._unseen(calls, self.avoided.name, self.avoided.arguments)
         failed = [(made.name, made.error) for made in calls if made.error]
         if failed != self.errors:
@@ -335,6 +336,12 @@ class Task:
         """Learn the keys among arguments, and look at what policies want looked at; before a
         refusal only what tells that the policy which `says` so does not allow the call."""
         own = self.lookups.own
+        if says and not self.lookups.grounds(name, says):  # what is said is enough to refuse it
+            for entity, key in self.lookups.keys(name, args):
+                label = tuple(self.lookups.label(self.state, self.now, entity, key))
+                self.rows.setdefault((entity, key), NamedRow(label, self.turn))
+            self.grounds[name] = frozenset()
+            return
         for entity, key in sorted(self.lookups.keys(name, args), key=lambda row: row[0] not in own):
             self.learn(entity, key, (name, args))
         for policy in () if says else self.lookups.policies[name]:
