@@ -17,7 +17,18 @@ from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, a
 from toolloom.pipeline.checks.form import odd_request
 from toolloom.pipeline.checks.grounding import mentions
 from toolloom.prompts import Prompt, render
-from toolloom.schemas import Api, JsonObject, Message, Need, Outcome, Query, Reason, Setting, Turn
+from toolloom.schemas import (
+    Api,
+    JsonObject,
+    Message,
+    Need,
+    Outcome,
+    Query,
+    Reason,
+    Scenario,
+    Setting,
+    Turn,
+)
 
 MOST = 220  # tokens of a turn's words
 
@@ -166,7 +177,8 @@ async def word_all(need: Need, lines: Sequence[str], job: Job) -> Answer[tuple[T
     assert need.setting
     setting, count = need.setting, len(need.setting.plan)
     own = [api for api in need.pool if api.source.reference == setting.world]
-    if need.ability.searches:  # of the others nothing may have been found
+    if need.ability.searches and need.scenario is not Scenario.CONFIRMATION:
+        # Of the others nothing may have been found.
         own = [api for api in own if api.id in {each.api for each in need.intent}]
     told = {
         "now": moment(need.now),

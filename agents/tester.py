@@ -15,6 +15,7 @@ from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, a
 from toolloom.agents.query import moment, transcript
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.checks.instructions import poorly_rated
+from toolloom.pipeline.checks.transcript import known_functions
 from toolloom.pipeline.checks.world.interpreter import Machine
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
@@ -56,8 +57,8 @@ def question(dialogue: Dialogue) -> Prompt:
     """The prompt for one vote."""
     query = dialogue.query
     # Where no API fits, the one that would is not on offer: the tester must not see it either.
-    called = {call.function.name for _, call in dialogue.calls()}
-    shown = [a for a in query.pool if a in query.needed or a.function in called]
+    known = known_functions(query, dialogue.messages) if query.setting else ()
+    shown = [a for a in query.pool if a in query.needed or a.function in known]
     shown = [*query.pool] if query.scenario is Scenario.IRRELEVANCE else shown
     return render(
         "tester",

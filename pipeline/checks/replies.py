@@ -324,6 +324,13 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             near = min(named, key=lambda d: max(d.start - place.end, place.start - d.end))
             days = near.days & evidence.days or (near.days if near.absolute else frozenset())
             held = any(day.weekday() == weekday for day in days)
+        elif weekday is not None and not held:
+            # «dropped off on Wednesday 1 October, it would be ready on Thursday»
+            before = [day for d in marks if d.absolute and d.end < place.start for day in d.days]
+            ahead = {day: (weekday - day.weekday() - 1) % 7 + 1 for day in before}
+            held = evidence.has_day(
+                frozenset(day + dt.timedelta(days) for day, days in ahead.items())
+            )
         elif not held and not place.absolute:
             period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
             told = [number_held(q, phrase, evidence) for q in inside]
@@ -530,7 +537,15 @@ class Evidence:
 
     def has_day(self, days: frozenset[dt.date]) -> bool:
         today = self.now.date()
-        return today in days or _in(self.dated, days, lambda text: dates(text, today))
+        if today in days or _in(self.dated, days, lambda text: dates(text, today)):
+            return True
+        return any(day - dt.timedelta(n) in self.days for day in days for n in self.lengths)
+
+    @cached_property
+    def lengths(self) -> set[int]:
+        """How many days something takes, as results say: `days_to_arrive`, `workdays`."""
+        named = (item for row in self.rows for item in row.items() if "day" in item[0])
+        return {n for name, n in named if type(n) is int and 0 < n <= MOST}
 
     @cached_property
     def parts(self) -> tuple[str, ...]:

@@ -442,7 +442,8 @@ class Task:
                 names = [value.split() for value in called]
                 shorter = {" ".join(name[:WORDS]) for name in names if name[WORDS - 1 :]}
                 shorter |= {max(name, key=len) for name in names}
-                said += [(argument, text) for text in sorted({*called, *shorter})]
+                said += [(argument, text) for text in sorted(called)]
+                others += [(argument, text) for text in sorted(shorter)]
             elif kind["type"] == "date":
                 said += [(argument, day) for day in days]
             elif str(row.get(argument)) in called:

@@ -65,6 +65,9 @@ def test_what_documentation_adds_and_takes_off_is_founded() -> None:
     assert [c.text for c in unfounded(told, evidence, names=False)] == []
     wrong = "It's $350, or $248 with a plan. Two hours are $49."
     assert [c.text for c in unfounded(wrong, evidence, names=False)] == ["350", "248", "49"]
+    evidence = dataclasses.replace(evidence, texts=("2026-06-03",), rows=({"workdays": 1},))
+    assert not [*unfounded("Left on Wednesday 3 June, it is ready on Thursday.", evidence, False)]
+    assert [*unfounded("Left on Wednesday 3 June, it is ready on Friday.", evidence, False)]
 
 
 @pytest.mark.parametrize(
