@@ -195,16 +195,15 @@ async def word_all(need: Need, lines: Sequence[str], job: Job) -> Answer[tuple[T
     answer = await ask(
         job.model,
         render("world_words", told),
-        lambda answer: (answer["likely"], read_words(answer, setting)),
+        lambda answer: read_words(answer, setting) if answer["likely"] else (),
         schema=shape(fields),
         seed=job.seed,
         max_tokens=100 + MOST * count,
     )
-    likely, words = answer.value
-    if not likely:
+    if not answer.value:
         detail = "The query agent says that nobody would want this."
         raise NoUsableAnswer(Reason.UNNATURAL_QUERY, detail, answer.costs)
-    return Answer(words, answer.costs)
+    return answer
 
 
 async def run(need: Need, job: Job, lines: Sequence[str] = ()) -> Outcome:

@@ -57,8 +57,10 @@ def question(dialogue: Dialogue) -> Prompt:
     """The prompt for one vote."""
     query = dialogue.query
     # Where no API fits, the one that would is not on offer: the tester must not see it either.
-    known = known_functions(query, dialogue.messages) if query.setting else ()
-    shown = [a for a in query.pool if a in query.needed or a.function in known]
+    world = query.setting.world if query.setting else None
+    own = [a for a in query.pool if world and a.source.reference == world]
+    known = known_functions(query, dialogue.messages)
+    shown = [a for a in query.pool if a in query.needed or (a in own and a.function in known)]
     shown = [*query.pool] if query.scenario is Scenario.IRRELEVANCE else shown
     return render(
         "tester",

@@ -35,6 +35,7 @@ from toolloom.pipeline.checks.text.quantities import (
     dates,
     quantities,
     seconds_in,
+    shift,
     spans_of_time,
     sums,
     timed,
@@ -245,7 +246,7 @@ _RANGE = re.compile(r"\d{1,2} to \d{1,2}")
 _NUMBERED = re.compile(r"(?:the )?\d+\w\w")  # a day said by its number, of the month that is meant
 
 
-AMOUNTS = 8  # of one rule
+RULES, AMOUNTS = 20, 8  # rules or rows that are looked at, and numbers of one
 MOST = 60  # numbers of a field that are added up or taken from each other
 _TOTAL = re.compile(
     r"\b(?:(?:al)?together|in all|totals?|both|between them|combined|adds? up|com(?:es?|ing) to|"
@@ -328,9 +329,8 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
             # «dropped off on Wednesday 1 October, it would be ready on Thursday»
             before = [day for d in marks if d.absolute and d.end < place.start for day in d.days]
             ahead = {day: (weekday - day.weekday() - 1) % 7 + 1 for day in before}
-            held = evidence.has_day(
-                frozenset(day + dt.timedelta(days) for day, days in ahead.items())
-            )
+            then = (each for day, days in ahead.items() for each in shift(day, "day", days))
+            held = evidence.has_day(frozenset(then))
         elif not held and not place.absolute:
             period = re.search(r"week|month|year|today|tonight|now|this", phrase, re.IGNORECASE)
             told = [number_held(q, phrase, evidence) for q in inside]
@@ -380,35 +380,40 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
         return 0 < quantity.value <= max(map(len, evidence.columns), default=0)
     added, apart = _TOTAL.search(around), _APART.search(around)
     replied = _numbers_of(text)
-    said = replied & (evidence.numbers | evidence.priced)
+    if len(replied) > MOST:  # nobody works out so much, and it would take long to try
+        return False
+    said = {number for number in replied if number in evidence.numbers or evidence.priced(number)}
     prices = [number for number in said if number >= _PRICE]
     times = {a * b for a, b in product(replied, prices)}
     times |= {a / b for a, b in product(replied - said, prices)}
     money = text[quantity.start - 1 : quantity.start] in _CURRENCIES
     if money:
-        fields = [number for number in chain(*evidence.columns) if number >= _PRICE]
-        times |= evidence.priced.union(a * b for a, b in product(replied, fields))
-    if any(close(quantity.value, other) for other in times):
+        times |= {a * b for a, b in product(replied, evidence.prices)}
+    if any(close(quantity.value, other) for other in times) or (
+        money and evidence.priced(quantity.value)
+    ):
         return True
     if not added and not apart:
         return False
     unit = seconds_in(quantity.unit)
     told = {abs(quantity.value), *(quantity.value * unit / u for u in (60, 3600) if unit)}
-    rows = [[n for n in row.values() if is_number(n)][:AMOUNTS] for row in evidence.rows[:MOST]]
+    rows = [[n for n in row.values() if is_number(n)][:AMOUNTS] for row in evidence.rows[:RULES]]
     # Such as a price with its fee; of several of these a reply tells the total, too.
     parts = {sum(some) for row in rows for n in (2, 3) for some in combinations(row, n) if money}
     found = parts.union(map(sum, product(parts, said)))
-    said |= {number for number in replied if any(close(number, other) for other in found)}
+    rounded = {round(number, 2) for number in found}
+    said |= {number for number in replied if round(number, 2) in rounded}
     for column in (*evidence.columns, said):
         if added and len(column) > 1:
             found |= {sum(column), *map(sum, combinations(column, 2))}
-            offs = [n * off for off in chain(*evidence.amounts) for n in (1, 2)]
-            found |= {one - off for one, off in product(found, offs)}
         if apart:
             found |= {abs(a - b) for a, b in combinations(column, 2)}
     beside = [*product(said, chain(*evidence.columns))]
     found |= {a + b for a, b in beside} if added else set()
     found |= {abs(a - b) for a, b in beside} if apart else set()
+    if added:  # «$698 together, or $498 with a plan, which takes $100 off each»
+        offs = [n * off for off in chain(*evidence.amounts) for n in (1, 2)]
+        found |= {a + b - off for (a, b), off in product(combinations(said, 2), offs)}
     return any(close(one, other) for one in told for other in found)
 
 
@@ -504,20 +509,26 @@ class Evidence:
         sums_of_money = [
             {q.value for q in quantities(rule) if rule[q.start - 1] in _CURRENCIES} for rule in told
         ]
-        return [sorted(each)[:AMOUNTS] for each in sums_of_money]
+        return [sorted(each)[:AMOUNTS] for each in sums_of_money[:RULES]]
 
     @cached_property
-    def priced(self) -> frozenset[float]:
-        """What numbers of results come to with up to three of these: «the frame plus $90 for single
-        vision lenses, less $100 with a plan»."""
-        changes = {
+    def changes(self) -> set[float]:
+        """What up to three of these of one rule come to."""
+        return {
             sum(some)
             for amounts in self.amounts
             for number in (1, 2, 3)
             for some in combinations([*amounts, *(-amount for amount in amounts)], number)
         }
-        bases = {number for number in chain(*self.columns) if number >= _PRICE}
-        return frozenset(a + b for a, b in product(bases, changes))
+
+    @cached_property
+    def prices(self) -> set[float]:
+        return {round(n, 2) for n in chain(*self.columns) if abs(n) >= _PRICE}
+
+    def priced(self, number: float) -> bool:
+        """Whether it is a number of a result with these: «the frame plus $90 for single vision
+        lenses, less $100 with a plan»."""
+        return any(round(number - change, 2) in self.prices for change in self.changes)
 
     @cached_property
     def numbers(self) -> frozenset[float]:
@@ -539,7 +550,8 @@ class Evidence:
         today = self.now.date()
         if today in days or _in(self.dated, days, lambda text: dates(text, today)):
             return True
-        return any(day - dt.timedelta(n) in self.days for day in days for n in self.lengths)
+        begun = (each for d in days for n in self.lengths for each in shift(d, "day", -n))
+        return any(day in self.days for day in begun)
 
     @cached_property
     def lengths(self) -> set[int]:

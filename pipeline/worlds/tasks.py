@@ -458,8 +458,9 @@ class Task:
             found = keys(args)
         elif shared and self.look(*want).error:
             raise NoTask
-        for argument, value in (*self.shuffled(said), *self.shuffled(others)):
-            if argument in args or (key in found and (argument, value) in others):
+        trials = [*self.shuffled(said), *self.shuffled(others)]
+        for number, (argument, value) in enumerate(trials):
+            if argument in args or (key in found and number >= len(said)):
                 continue
             given = {**args, argument: value}
             there = keys(given)

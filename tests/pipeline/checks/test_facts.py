@@ -68,6 +68,8 @@ def test_what_documentation_adds_and_takes_off_is_founded() -> None:
     evidence = dataclasses.replace(evidence, texts=("2026-06-03",), rows=({"workdays": 1},))
     assert not [*unfounded("Left on Wednesday 3 June, it is ready on Thursday.", evidence, False)]
     assert [*unfounded("Left on Wednesday 3 June, it is ready on Friday.", evidence, False)]
+    for end in ("Ready on 0001-01-01.", "Left on 31 December 9999, it is ready on Friday."):
+        assert [*unfounded(end, evidence, False)]  # beyond which there is no day
 
 
 @pytest.mark.parametrize(
