@@ -33,6 +33,7 @@ from toolloom.pipeline.checks.text.quantities import (
     Quantity,
     dated,
     dates,
+    lengths,
     quantities,
     seconds_in,
     shift,
@@ -240,6 +241,7 @@ _HEDGE = re.compile(
     r"(?:about|around|approximately|roughly|nearly|almost|over|under|some|~)\s*[$€£]?$",
     re.IGNORECASE,
 )
+_HALF_A = re.compile(r"(?:a|one) (?P<name>half \w+)", re.IGNORECASE)
 _COMMON = listed("no names in replies")
 _METRIC = listed("metric units")
 _RANGE = re.compile(r"\d{1,2} to \d{1,2}")
@@ -314,7 +316,8 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         if place.end <= reach:
             continue
         reach, phrase = place.end, text[place.start : place.end]
-        held = evidence.has_day(place.days) or literal(phrase, evidence.all_text)
+        others = {day for mark in marks if mark != place for day in mark.days}
+        held = evidence.has_day(place.days, others) or literal(phrase, evidence.all_text)
         inside = [q for q in quantities(phrase) if q.stated]
         beside = [d for d in marks if 0 < max(d.start - place.end, place.start - d.end) < 7]
         weekday = WEEKDAYS.get(phrase.split()[-1].lower())
@@ -352,6 +355,9 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
         return True
     told = evidence.numbers.union(*map(_numbers_of, evidence.facts))
     if not told.isdisjoint(readings) or _worked_out(quantity, text, evidence):
+        return True
+    # Of a size that is called so: «a half plot».
+    if (name := _HALF_A.match(text, quantity.start)) and literal(name["name"], evidence.all_text):
         return True
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
     if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
@@ -490,7 +496,7 @@ class Evidence:
     @cached_property
     def dated(self) -> tuple[str, ...]:
         """What may tell of days; few rules do."""
-        return (*self.texts, *self.facts, *filter(_DATED.search, self.rules))
+        return (*self.texts, *self.facts, *filter(_may_tell_days, self.rules))
 
     @cached_property
     def columns(self) -> list[list[float]]:
@@ -546,18 +552,36 @@ class Evidence:
         today = self.now.date()
         return frozenset(d for text in self.dated for d in dates(text, today)) | {today}
 
-    def has_day(self, days: frozenset[dt.date]) -> bool:
+    def has_day(self, days: frozenset[dt.date], beside: Set[dt.date] = frozenset()) -> bool:
+        """`beside`: days that the same reply tells, from which a rule may lead to this one."""
         today = self.now.date()
         if today in days or _in(self.dated, days, lambda text: dates(text, today)):
             return True
-        begun = (each for d in days for n in self.lengths for each in shift(d, "day", -n))
-        return any(day in self.days for day in begun)
+        ends = {end for day in self.days for span in self.spans for end in shift(day, *span)}
+        known = beside & (self.days | ends)
+        ends |= {end for day in known for span in self.rule_spans for end in shift(day, *span)}
+        return not days.isdisjoint(ends)
 
     @cached_property
-    def lengths(self) -> set[int]:
-        """How many days something takes, as results say: `days_to_arrive`, `workdays`."""
+    def spans(self) -> set[tuple[str, int]]:
+        """How far from a day another is: results say so (`days_to_arrive`), people («for three
+        days», the last two days on) and rules («moves on by 12 months»)."""
         named = (item for row in self.rows for item in row.items() if "day" in item[0])
-        return {n for name, n in named if type(n) is int and 0 < n <= MOST}
+        taken = {("day", n) for name, n in named if type(n) is int and 0 < n <= MOST}
+        ruled = {(unit, n) for unit, n in self.rule_spans if unit in ("month", "year") and n > 0}
+        stays = {
+            (unit, n - 1)
+            for text in self.texts
+            for how, unit, n in lengths(text)
+            if how == "for" and unit == "day"
+        }
+        return taken | ruled | stays
+
+    @cached_property
+    def rule_spans(self) -> set[tuple[str, int]]:
+        """Those that rules tell, there and back: «at most 60 days before it is due»."""
+        told = {(unit, n) for text in self.rules for _, unit, n in lengths(text)}
+        return told | {(unit, -n) for unit, n in told}
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -577,6 +601,11 @@ class Evidence:
 
     def has_stem(self, roots: set[str]) -> bool:
         return _in(self.parts, roots, stems)
+
+
+@lru_cache(maxsize=4096)
+def _may_tell_days(rule: str) -> bool:
+    return bool(_DATED.search(rule))
 
 
 @lru_cache(maxsize=4096)

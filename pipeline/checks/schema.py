@@ -33,24 +33,26 @@ def oddity(value: Any) -> str | None:
     for _ in range(_DEPTH + 1):
         below: list[Any] = []
         for item in level:
-            if isinstance(item, str):
+            kind = type(item)  # a subclass is not what a parser of JSON gives
+            if kind is str:
                 letters += len(item)
                 if not item.isascii() and _HALF.search(item):
                     return "half a surrogate pair"
-            elif isinstance(item, dict):
-                if not all(isinstance(key, str) for key in item):
+            elif kind is dict:
+                if not {*map(type, item)} <= {str}:
                     return "a key that is no string"
-                below += [*item, *item.values()]
-            elif isinstance(item, list):
                 below += item
-            elif isinstance(item, float):
+                below += item.values()
+            elif kind is list:
+                below += item
+            elif kind is float:
                 if not math.isfinite(item):
                     return f"{item} is no number of JSON"
-            elif isinstance(item, int):
+            elif kind is int:
                 if item.bit_length() >= _DIGITS * 3.32:
                     return f"more than {_DIGITS} digits"
-            elif item is not None:
-                return f"a {type(item).__name__}, which JSON does not have"
+            elif kind is not bool and item is not None:
+                return f"a {kind.__name__}, which JSON does not have"
         nodes += len(below)
         if nodes > _NODES or letters > _LETTERS:
             return f"larger than {_NODES} parts or {_LETTERS} letters"

@@ -405,7 +405,12 @@ class Known:
 
 def _shown(api: JsonObject) -> str:
     """A hash of an API as rows show it: without who made it, whatever the order of its keys."""
-    return digest({**api, "provenance": []})
+    return _hash_of(to_text({**api, "provenance": []}))
+
+
+@lru_cache(maxsize=4096)
+def _hash_of(text: str) -> str:
+    return digest(parsed(text))
 
 
 @lru_cache(maxsize=1)

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import jsonlines
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from toolloom.schemas import Busy, JsonObject, Record, StoreError, ToolloomError, first_error
 
@@ -68,17 +69,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
 def to_text(value: Any) -> str:
     """Compact JSON. Text that UTF-8 cannot hold (lone surrogates) is escaped."""
-    text = _compact(value)
     try:
-        text.encode()
-    except UnicodeEncodeError:
+        return to_json(value).decode()
+    except ValueError:
         return json.dumps(value, separators=(",", ":"))
-    return text
 
 
 def to_line(value: Any) -> bytes:

@@ -555,7 +555,7 @@ _DAY_HINT = re.compile(
     + "|".join(sorted({name[:3] for name in (*MONTHS, *WEEKDAYS, *ORDINALS, *_HOLIDAYS)}))
 )
 """One of these is in every text that says a date, in small letters: most values hold none."""
-_STAY = re.compile(rf"\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
+_STAY = re.compile(rf"(?:\b(?P<how>by|for|in)\s)?\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4096)
@@ -583,13 +583,15 @@ def dates(text: str, today: dt.date) -> frozenset[dt.date]:
     said = frozenset(day for place in dated(text, today) for day in place.days)
     if not said:
         return said
-    ends = {
-        end
-        for stay in _STAY.finditer(plain(text))
-        for day in said
-        for end in shift(day, stay["unit"].lower(), _count(stay))
-    }
-    return said | ends
+    return said.union(e for _, *span in lengths(text) for day in said for e in shift(day, *span))
+
+
+@lru_cache(maxsize=4096)
+def lengths(text: str) -> frozenset[tuple[str, str, int]]:
+    """Every number of days, nights, weeks, fortnights, months or years: `by`, `for`, `in` or
+    nothing before it, and unit and count as `shift` takes them."""
+    found = ((f["how"] or "", f["unit"].lower(), _count(f)) for f in _STAY.finditer(plain(text)))
+    return frozenset(found)
 
 
 def only_date(value: str, today: dt.date) -> frozenset[dt.date]:

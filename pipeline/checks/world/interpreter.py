@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import partial, reduce
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from typing import Any, cast
 
 Json = Any
@@ -434,24 +434,27 @@ def values_of(kind: Json, value: Json) -> Iterator[tuple[Json, Json]]:
 def nodes(tree: Json) -> Iterator[Any]:
     """Every form in a tree, or in a list of them, from the outside in: each is a list that begins
     with its name, behind which stand forms, lists of forms, names and constants."""
-    if isinstance(tree, dict):
-        for part in tree.values():
-            yield from nodes(part)
-    elif isinstance(tree, (list, tuple)):
-        form = tree[0] if tree and isinstance(tree[0], str) else ""
-        if form:
-            yield tree
-        if form == "view":  # its fields are pairs of a name, which may be any, and a term
-            yield from nodes([term for _, term in tree[1]])
-        elif form == "skip":  # the names of arguments, and a clause
-            yield from nodes(tree[2])
-        elif form in ("create", "update"):  # beside the terms of fields the names of arguments
-            yield from chain.from_iterable(map(nodes, tree[2:4]))
-        elif form == "was":  # beside a term the names that stand for rows
-            yield from nodes(tree[1])
-        elif form != "value":
-            for part in tree[1:] if form else tree:
-                yield from nodes(part)
+    left = [tree]
+    while left:
+        part = left.pop()
+        inner: Iterable[Any] = ()
+        if isinstance(part, dict):
+            inner = part.values()
+        elif isinstance(part, (list, tuple)):
+            form = part[0] if part and isinstance(part[0], str) else ""
+            if form:
+                yield part
+            if form == "view":  # its fields are pairs of a name, which may be any, and a term
+                inner = [term for _, term in part[1]]
+            elif form == "skip":  # the names of arguments, and a clause
+                inner = part[2:3]
+            elif form in ("create", "update"):  # beside the terms of fields the names of arguments
+                inner = part[2:4]
+            elif form == "was":  # beside a term the names that stand for rows
+                inner = part[1:2]
+            elif form != "value":
+                inner = part[1:] if form else part
+        left += reversed([*inner])
 
 
 def nodes_of(tree: Json, *forms: str) -> Iterator[Any]:
