@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from pydantic import Field
@@ -71,7 +72,7 @@ class World(Record):
     def id(self) -> str:
         return self.name
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """Names what its operations do: equal worlds have equal hashes."""
         return digest(self.spec)

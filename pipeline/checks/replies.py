@@ -68,7 +68,7 @@ from toolloom.pipeline.checks.transcript import (
     said_before,
     shown,
 )
-from toolloom.schemas import Api, Dialogue, JsonObject, Reason, Scenario, canonical
+from toolloom.schemas import Api, Dialogue, JsonObject, Reason, Scenario
 
 _AFFIRMS = re.compile(
     r"\b(?:done|all set|success\w*|confirm\w*|completed?|ready|sure|yes|ok|okay)\b"
@@ -600,7 +600,7 @@ class Evidence:
         return "\n".join(self.parts)
 
     def has_stem(self, roots: set[str]) -> bool:
-        return _in(self.parts, roots, stems)
+        return _in(self.told, roots, stems) or _in(self.parts, roots, stems)
 
 
 @lru_cache(maxsize=4096)
@@ -650,7 +650,7 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
         worlds = [api for api in query.pool if api.source.kind == "world"]
         rules = [a.description for a in worlds if found is None or a.function in found]
         rules += query.setting.told
-        facts = [f.said for f in query.setting.goal.facts if re.search(r"\d", canonical(f.value))]
+        facts = [f.said for f in query.setting.goal.facts if re.search(r"\d", str(f.value))]
     values = (*numbers, *sizes, len(calls))
     rows = tuple(part for part in parts if isinstance(part, dict))
     more = tuple(rules), tuple(facts)

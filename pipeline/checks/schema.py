@@ -64,7 +64,16 @@ def oddity(value: Any) -> str | None:
 
 def schema_oddity(schema: Any) -> str | None:
     """The same of an API's schema, or that it is none."""
-    if schema is None:
+    try:
+        return _schema_oddity(marshal.dumps(schema, 2))
+    except ValueError:  # deeper than this goes, or nothing of JSON
+        return oddity(schema)
+
+
+@lru_cache(maxsize=4096)
+def _schema_oddity(content: bytes) -> str | None:
+    """Dialogue after dialogue has the same APIs; equal objects may differ in types, not these."""
+    if (schema := marshal.loads(content)) is None:
         return None
     shapeless = not isinstance(schema, dict) or misshapen(schema)
     return oddity(schema) or ("not an object schema" if shapeless else None)

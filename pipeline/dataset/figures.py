@@ -76,20 +76,22 @@ Place: TypeAlias = tuple[str, str]
 """Hash of a world, name of a script."""
 
 
-def describe(folder: Path) -> JsonObject:
+def describe(folder: Path, counted: Figures | None = None) -> JsonObject:
     """What the manifest tells of the tables in a folder: rows and hashes of their files, and the
-    figures of what is in them. In memory that grows with the APIs and scripts, not the rows. Raises
-    StoreError for a damaged table, and whatever comes of a row that holds no record."""
+    figures of what is in them, `counted` by who has read them. In memory that grows with the APIs
+    and scripts, not the rows. Raises StoreError for a damaged table, and whatever comes of a row
+    that holds no record."""
     import pyarrow.parquet as pq
 
-    figures, configs = Figures(), dict[str, dict[str, JsonObject]]()
+    figures, configs = counted or Figures(), dict[str, dict[str, JsonObject]]()
     for config in CONFIGS:
         for split in ORDER:
             files: dict[str, JsonObject] = {}
             for path in sorted((folder / config.name).glob(f"{split}-*.parquet")):
                 rows = pq.read_metadata(path).num_rows
-                for row in read_rows(path, stored=True) if config in TOLD else ():
-                    figures.add(config, split, row)
+                if config in TOLD and counted is None:
+                    for row in read_rows(path, stored=True):
+                        figures.add(config, split, row)
                 told = {"rows": rows, "sha256": sha256(path), "bytes": path.stat().st_size}
                 files[path.relative_to(folder).as_posix()] = told
             if files:
@@ -128,11 +130,13 @@ class Figures:
         self.example: JsonObject = {"sample": None, "levels": {}}
         self._request = self.example
 
-    def add(self, config: Config, split: str, row: JsonObject) -> None:
-        """Count a row of a table of `TOLD`, as it is stored."""
+    def add(
+        self, config: Config, split: str, row: JsonObject, record: JsonObject | None = None
+    ) -> None:
+        """Count a row of a table of `TOLD`, as it is stored; `record`: its own, once it is read."""
         if config in (SAMPLES, INSTRUCTIONS, REJECTED):  # each tells of its split, also of no rows
             counts = self.dialogues.setdefault(split, RowCounts())
-        record = {} if config is PLANNING else config.row.record_of(row)
+        record = record or ({} if config is PLANNING else config.row.record_of(row))
         if config is SAMPLES:
             counts.add(record)
             if record["dialogue"]["query"].get("setting"):

@@ -27,7 +27,7 @@ from functools import cached_property, lru_cache
 from itertools import chain, groupby, tee, zip_longest
 from os.path import isfile
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import Field
 
@@ -42,6 +42,7 @@ from toolloom.pipeline.dataset.configs import (
     BASES,
     CONFIGS,
     INSTRUCTIONS,
+    PLANNING,
     REJECTED,
     SAMPLES,
     WORLDS,
@@ -214,7 +215,7 @@ def verify(path: Path, progress: Progress | None = None, processes: int = 0) -> 
     if told is not None:
         look_at_tables(files, told)
         rows.verify()
-        _figures(files, told)
+        _figures(files, told, rows)
         _made(files)
         _lineage(files, told)
     counts = files.findings.counts
@@ -353,13 +354,15 @@ Fault: TypeAlias = tuple[FaultKind, str, str, str]
 """Kind, file, what is wrong, id of the row."""
 
 
-class Entry(NamedTuple):
+@dataclass
+class Entry:
     """A row that should hold a record, and those that should be made of it, by config: of tables
     that were read."""
 
     file: str
     row: JsonObject
     made: dict[str, list[Stored]]
+    record: JsonObject | None = None  # once it was read in this process
 
     @property
     def id(self) -> str:
@@ -431,7 +434,7 @@ def look_at_entries(task: tuple[Path, str, str, list[Entry]]) -> list[tuple[bool
 
 def _look_at(known: Known, base: Config, split: str, entry: Entry) -> tuple[bool, list[Fault]]:
     try:
-        raw = base.row.record_of(entry.row)
+        entry.record = raw = base.row.record_of(entry.row)
         record = base.row.origin.model_validate(raw)
         (due,) = base.row.of(raw)
         differing = _difference(base, due, entry.row)
@@ -571,6 +574,8 @@ class Rows:
         self.files, self._progress, self._processes = files, progress, processes
         self.read = Counter[str]()  # by config
         self.inspected = 0
+        self.figures = figures.Figures()
+        self.uncounted: Exception | None = None  # what came of the first row that cannot be counted
         self._requests = set[str]()  # hashes of the samples whose instructions were read
 
     def verify(self) -> None:
@@ -582,7 +587,11 @@ class Rows:
             self._samples.execute("CREATE TABLE samples (place PRIMARY KEY, record)")
             for base in (APIS, WORLDS, SAMPLES, INSTRUCTIONS, REJECTED):
                 ids = set[str]()
-                for split in dict.fromkeys(chain(*map(files.tables, configs_of(base.row.origin)))):
+                splits = {*chain(*map(files.tables, configs_of(base.row.origin)))}
+                for split in (
+                    *(s for s in figures.ORDER if s in splits),
+                    *sorted(splits - {*figures.ORDER}),
+                ):
                     records = self._records(base, split, ids)
                     if base is INSTRUCTIONS:
                         self._hold_instructions(split, records)
@@ -598,7 +607,15 @@ class Rows:
             self.read[config.name] += 1
             if self._progress and self.read.total() % 64 == 0:
                 self._progress(self.read.total(), self._total)
+            if config is PLANNING:
+                self._add(config, split, each[1])
             yield each
+
+    def _add(self, *counted: Any) -> None:
+        try:
+            self.figures.add(*counted)
+        except Exception as error:  # noqa: BLE001  # foreign rows: anything may come of them
+            self.uncounted = self.uncounted or error
 
     def _records(self, base: Config, split: str, ids: set[str]) -> Iterator[Stored]:
         """The rows of a table that hold records; all faults of the table, and of those that are
@@ -627,6 +644,7 @@ class Rows:
                 ids.add(hashed)
                 for each in faults:
                     files.fault(*each)
+                self._add(base, split, entry.row, entry.record)
                 if is_record:
                     yield entry.file, entry.row
         detail = f"has no {_name(base)} in `{base.name}` at its place"
@@ -721,13 +739,15 @@ def _held_against(seed: Seed, group: list[Instruction]) -> Iterator[tuple[str, F
 # -- 4. Figures ------------------------------------------------------------------------------------
 
 
-def _figures(files: VersionFiles, told: Manifest) -> None:
+def _figures(files: VersionFiles, told: Manifest, rows: Rows) -> None:
     """The manifest's figures are those of the tables, and of the runs that made them."""
     if files.broken or files.findings.counts[TABLE]:
         files.notes.append("Figures were not compared: not all tables could be read.")
         return
     try:
-        described = figures.describe(files.root)
+        if rows.uncounted:
+            raise rows.uncounted
+        described = figures.describe(files.root, rows.figures)
     except Exception as error:  # noqa: BLE001  # foreign rows: anything may come of them
         files.fault(FIGURE, MANIFEST, f"no figures can be made of the rows ({cause(error)})")
         return

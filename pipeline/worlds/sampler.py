@@ -541,26 +541,32 @@ def replayed_need(need: Need, machine: Machine, words: Sequence[Turn]) -> Play:
 def as_lines(row: Play) -> list[str]:
     """A row as the one who words it sees it."""
     lines, turn = list[str](), 0
+    wants = "\n".join(p for role, p in row.messages if role == "user" and isinstance(p, str))
     for number, (role, part) in enumerate(row.messages):
         if isinstance(part, MadeCall):
             lines.append(f"→ {part.name}({json.dumps(part.arguments, ensure_ascii=False)})")
             later = [p.arguments for _, p in row.messages[number:] if isinstance(p, MadeCall)]
-            came = f"{part.error}: {part.response}" if part.error else _result(part.response, later)
-            lines.append(f"← {came}")
+            came = f"{part.error}: {part.response}" if part.error else ""
+            lines.append(f"← {came or _result(part.response, later, wants)}")
         elif isinstance(part, str):
             turn += role == "user"
             lines.append(f"{role.capitalize()} {turn}: {part}".rstrip())
     return lines
 
 
-def _result(response: Json, later: Sequence[Json]) -> str:
-    """A result; of a long list the rows that later calls name, and others as far as they fit."""
+def _result(response: Json, later: Sequence[Json], wants: str) -> str:
+    """A result; of a long list the rows that later calls name, those that the user's wants tell
+    most of, and others as far as they fit."""
     if not isinstance(response, list) or len(canonical(response)) <= LONGEST:
         return canonical(response)
     named = {*texts_in(later)}
     rows, room = list[int](), LONGEST
-    order = sorted(range(len(response)), key=lambda n: named.isdisjoint(texts_in(response[n])))
-    for number in order:
+
+    def last(number: int) -> tuple[bool, int]:
+        texts = {*texts_in(response[number])}
+        return named.isdisjoint(texts), -sum(text in wants for text in texts)
+
+    for number in sorted(range(len(response)), key=last):
         room -= len(canonical(response[number]))
         if room < 0 and rows:
             break

@@ -460,8 +460,10 @@ def _weekday(found: re.Match[str], now: dt.date) -> Iterator[dt.date]:
         return
     week = (found["week"] or "").lower()
     if week:
-        monday = -now.weekday() + (7 if week == "next" else 0)
-        yield from shift(now, "day", monday + WEEKDAYS[found["name"].lower()])
+        day = -now.weekday() + (7 if week == "next" else 0) + WEEKDAYS[found["name"].lower()]
+        # Of some people a week begins on Sunday.
+        for offset in (day, day + 7) if now.weekday() == WEEKDAYS["sunday"] else (day,):
+            yield from shift(now, "day", offset)
         return
     ways = (ahead, ahead or 7, ahead - 7)
     otherwise = ways if which in ("", "on") else ways[:2]  # «it was due on Wednesday»
@@ -583,7 +585,8 @@ def dates(text: str, today: dt.date) -> frozenset[dt.date]:
     said = frozenset(day for place in dated(text, today) for day in place.days)
     if not said:
         return said
-    return said.union(e for _, *span in lengths(text) for day in said for e in shift(day, *span))
+    ends = (shift(day, unit, count) for _, unit, count in lengths(text) for day in said)
+    return said.union(*ends)
 
 
 @lru_cache(maxsize=4096)
