@@ -156,7 +156,8 @@ def rate(done: list[float], at_once: int) -> float | None:
 
 def tiny_records(records: int) -> Json:
     """A run of one stage, every record of which asks one of 1,000 questions that were answered."""
-    from toolloom.llm import FakeServer, Request
+    from toolloom import FakeServer
+    from toolloom.llm import Request
     from toolloom.pipeline.run import run
     from toolloom.pipeline.stage import Context, Stage, StageInput
     from toolloom.schemas import Domain, Outcome, Record, parse_recipe

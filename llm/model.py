@@ -222,7 +222,7 @@ class Model:
             used = usage_of(self.price, sent, received, cached, batch=reply.batched)
         entry = self._gateway.entry(self.endpoint, "chat", key, raw, last.run, last.number, used)
         stands = await self._gateway.cache.write(entry)
-        self._gateway.stats.book(counted)  # not of what could not be kept
+        self._gateway.stats.used += counted  # not of what could not be kept
         if stands == raw:
             return reply, used
         # Another process was faster. This one's answer is paid for as well.
@@ -330,7 +330,7 @@ class Embedder:
             ]
             stand = await gateway.cache.write_all(entries)
             gateway.stats.embedded += len(rows)
-            gateway.stats.book(used)
+            gateway.stats.used += used
             return {key: unpack(body) for key, body in zip(wanted, stand, strict=True)}, used
 
         client = await gateway.client(endpoint, EMBEDDINGS)

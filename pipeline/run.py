@@ -139,8 +139,8 @@ async def run(
         counts=count(folder),
         asked=stats.asked,
         cached=stats.cached,
-        tokens=stats.prompt_tokens + stats.completion_tokens,
-        cost=stats.cost,
+        tokens=stats.used.tokens,
+        cost=stats.used.cost,
         seconds=time.monotonic() - started,
     )
 
@@ -552,9 +552,9 @@ class Progress:
             "requests": stats.asked,
             "cached": stats.cached,
             "requests_per_second": round(stats.asked / seconds, 1),
-            "tokens_per_second": round(stats.completion_tokens / seconds, 1),
+            "tokens_per_second": round(stats.used.completion_tokens / seconds, 1),
             "retries": stats.retries,
-            **({"cost": round(stats.cost, 6)} if self._priced else {}),
+            **({"cost": round(stats.used.cost, 6)} if self._priced else {}),
             "seconds": round(seconds, 1),
             **({} if left is None or left < 1 else {"seconds_left": round(left)}),
         }

@@ -13,9 +13,8 @@ from support.processes import hashes
 from support.shelf import COMMAND
 from typer.testing import CliRunner
 
-from toolloom import load_recipe, make_dataset
+from toolloom import FakeServer, load_recipe, make_dataset
 from toolloom.cli import app
-from toolloom.llm import FakeServer
 from toolloom.pipeline.run import Made
 from toolloom.schemas import Failure, Sample
 

@@ -16,7 +16,7 @@ from support.processes import TOOLLOOM
 from support.screen import shown
 from support.shelf import COMMAND
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.pipeline.apis.pool import open_pool
 from toolloom.pipeline.apis.sources import sections
 from toolloom.pipeline.formats.import_log import ImportLog

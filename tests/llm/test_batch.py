@@ -17,7 +17,7 @@ import pytest
 from support.batch_server import QUICK, Batching, BatchServer, ask_all, echo, opened, rows
 from support.waiting import until
 
-from toolloom.llm import FakeServer, Gateway
+from toolloom import FakeServer, Gateway
 from toolloom.llm.batch import outcomes
 from toolloom.llm.scripted import ScriptedFailure
 from toolloom.schemas import (
