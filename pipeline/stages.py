@@ -176,7 +176,7 @@ async def take_apis(source: ApiSource, job: Job) -> Outcome:
     mended = mended_by(report)
     kept = [
         item.model_copy(
-            update={"provenance": job.provenance(Costs(repairs=mended.get(item.id, ())))}
+            update={"provenance": job.provenance(Costs(repairs=tuple(mended.get(item.id, ()))))}
         )
         for item in items
     ]

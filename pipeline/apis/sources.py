@@ -11,8 +11,9 @@ import asyncio
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,6 +32,7 @@ from toolloom.schemas import (
     ImportReport,
     NothingFound,
     StoreError,
+    grouped,
 )
 
 READERS: dict[str, ModuleType] = {  # the one that fits most stands last
@@ -324,11 +326,8 @@ def imported(source: ApiSource) -> tuple[list[Api], ImportReport]:
     return items, ledger.report(imported=len(items))
 
 
-def mended_by(report: ImportReport) -> dict[str, tuple[str, ...]]:
+def mended_by(report: ImportReport) -> Mapping[str, Sequence[str]]:
     """What an import changed in each API, by its id."""
-    lines: dict[str, tuple[str, ...]] = {}
-    for cut in report.cut:
-        lines[cut.api] = (*lines.get(cut.api, ()), f"{cut.place} was cut ({cut.why})")
-    for renamed in report.renamed:
-        lines[renamed.api] = (*lines.get(renamed.api, ()), f"renamed from {renamed.old!r}")
-    return lines
+    cut = ((each.api, f"{each.place} was cut ({each.why})") for each in report.cut)
+    renamed = ((each.api, f"renamed from {each.old!r}") for each in report.renamed)
+    return grouped(chain(cut, renamed))

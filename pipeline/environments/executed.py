@@ -27,7 +27,6 @@ from toolloom.pipeline.environments.environment import (
     Environment,
     Executed,
     Executor,
-    Result,
     failed,
     play,
 )
@@ -119,6 +118,10 @@ LOST = failed(
     Failure.CRASH,
     "The process has ended, and the calls before this one ended it again or took too long.",
 )
+ENDING = (
+    Failure.TIME_LIMIT,
+    Failure.CRASH,
+)  # with it the process is gone
 AT_ONCE = 4  # sessions with a process
 REPLAYS = 2  # tries to bring about a state again
 
@@ -198,7 +201,7 @@ class Session(Executor):
             if body is None:
                 server = await self._server(place, name)
                 result = await server.call(name, arguments) if server else LOST
-                if result.ended:
+                if result.failure in ENDING:
                     await self._close(place.fingerprint)
                 seen = result.observation.model_dump(mode="json")
                 execution = Execution(
@@ -230,7 +233,7 @@ class Session(Executor):
         earlier = [
             (called, given)
             for at, called, given, done in self._calls
-            if at == place and not Result(done.observation, done.execution.failure).ended
+            if at == place and done.execution.failure not in ENDING
         ]
         from toolloom.pipeline.environments.mcp import connect  # half a second to load
 
@@ -243,7 +246,7 @@ class Session(Executor):
             server = await stack.enter_async_context(connect(place, allowed))
             self._servers[place.fingerprint] = server, allowed, stack
             for called, given in earlier:
-                if (await server.call(called, given)).ended:
+                if (await server.call(called, given)).failure in ENDING:
                     break
             else:
                 return server

@@ -14,7 +14,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -231,13 +231,11 @@ def hold(path: Path, busy: Callable[[], ToolloomError] | None = None) -> Iterato
         lock.release()
 
 
-@contextmanager
-def hold_folder(folder: Path, busy: str | None = None) -> Iterator[None]:
+def hold_folder(folder: Path, busy: str | None = None) -> AbstractContextManager[None]:
     """Hold a run, a pool or a dataset while it is written. Waits for another process that holds it,
     or raises StoreError with the text `busy`."""
     refuse = None if busy is None else lambda: StoreError(f"{folder}: {busy}")
-    with hold(folder / LOCK, refuse):
-        yield
+    return hold(folder / LOCK, refuse)
 
 
 @contextmanager
