@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -50,8 +50,7 @@ class Work:
     record: str = ""
 
 
-NOBODY = Work()
-WORK: ContextVar[Work] = ContextVar("WORK", default=NOBODY)
+WORK: ContextVar[Work] = ContextVar("WORK", default=Work())  # noqa: B039 - it is frozen
 
 
 def note(level: int, event: str, message: str = "", **facts: Any) -> None:
@@ -60,9 +59,8 @@ def note(level: int, event: str, message: str = "", **facts: Any) -> None:
     DEBUG is for each request, INFO for what a run does, WARNING for what its user should know.
     """
     if LOG.isEnabledFor(level):
-        work = WORK.get()
-        named = {"run": work.run, "stage": work.stage, "agent": work.agent, "record": work.record}
-        logged = {"event": event, **{k: v for k, v in named.items() if v}, **facts}
+        named = {name: value for name, value in asdict(WORK.get()).items() if value}
+        logged = {"event": event, **named, **facts}
         LOG.log(level, "%s", message or event, extra={"facts": logged})
 
 
@@ -119,7 +117,6 @@ class Reply:
     finish_reason: str
     prompt_tokens: int
     completion_tokens: int
-    cached: bool
     raw: str
     cached_tokens: int = 0  # of the prompt's, those the endpoint had cached
     metered: bool = True  # whether the endpoint told how many tokens it took
@@ -165,7 +162,7 @@ def encode(model: str, request: Request, mode: Mode) -> JsonObject:
     return body
 
 
-def decode(raw: str, cached: bool) -> Reply:
+def decode(raw: str) -> Reply:
     """Read a response's body. Raises Garbled if it is no chat completion, whatever its status."""
     try:
         body = json.loads(raw)
@@ -182,7 +179,6 @@ def decode(raw: str, cached: bool) -> Reply:
         finish_reason=str(choice.get("finish_reason") or ""),
         prompt_tokens=sent or 0,
         completion_tokens=received or 0,
-        cached=cached,
         raw=raw,
         cached_tokens=tokens_told(details, "cached_tokens") or 0,
         metered=bool(sent) and received is not None,
