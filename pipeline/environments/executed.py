@@ -143,10 +143,6 @@ class Executions:
             self._places[known] = find_place(api, self.sources)
         return self._places[known]
 
-    def session(self, sample: str, attempt: str = "play") -> Session:
-        """For the calls of one sample; `attempt` tells apart several goes at the same one."""
-        return Session(self, sample, attempt)
-
     def slot(self) -> asyncio.Semaphore:
         """Taken by a session that has a process, however many it has."""
         loop = asyncio.get_running_loop()
@@ -155,11 +151,12 @@ class Executions:
 
 @dataclass
 class Session(Executor):
-    """The calls of one sample, in order, from a state that is fresh when it begins."""
+    """The calls of one sample, in order, from a state that is fresh when it begins. `attempt`
+    tells apart several goes at the same one."""
 
     executions: Executions
     sample: str
-    attempt: str
+    attempt: str = "play"
     _calls: list[tuple[ExecutionSource, str, JsonObject, Executed]] = field(default_factory=list)
     _servers: dict[str, tuple[McpSession, frozenset[str], AsyncExitStack]] = field(
         default_factory=dict
@@ -268,7 +265,7 @@ async def replay(dialogue: Dialogue, executions: Executions) -> tuple[Finding, .
     """
     again = list(takewhile(lambda message: message.role == "system", dialogue.messages))
     apis = {api.function: api for api in dialogue.query.pool}
-    async with executions.session(dialogue.id, attempt="replay") as session:
+    async with Session(executions, dialogue.id, "replay") as session:
         before = Recording(dialogue.messages, session)
         known = Environment(dialogue.query.pool, [before], before.search)
         await play(again, before, before, known)
