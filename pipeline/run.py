@@ -390,8 +390,7 @@ class RunJob(NamedTuple):
         size, before = self.context.recipe.shard_size, main_before(self.stages, stage)
         if stage.feed:
             return batches(stage.feed(self._input(stage, Event())), size)
-        if before is None:
-            raise ValueError(f"the first stage, {stage.name}, has nothing to draw from")
+        assert before
         return self._files(before).groups(before.writes, size)
 
 

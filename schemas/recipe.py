@@ -723,7 +723,7 @@ def parse_recipe(
         for each in errors:
             origin = _origin(each["loc"], overrides)
             line = _line(text, each["loc"]) if text and not origin else 0
-            told.append((line, f"  {f'line {line}: ' if line else ''}{_explain(each, origin)}"))
+            told.append((line, f"  {f'line {line}: ' if line else ''}{explain(each, origin)}"))
         lines = [words for _, words in sorted(told, key=lambda one: one[0])]
         both = " with the overrides" if overrides else ""
         raise RecipeError(f"{where}{both} is not a valid recipe:\n" + "\n".join(lines)) from error
@@ -875,7 +875,7 @@ def _read_prices(path: str) -> Any:
     return found
 
 
-def _explain(error: Any, origin: str) -> str:
+def explain(error: Any, origin: str = "") -> str:
     """One pydantic error as a line: where, what, and the nearest known name."""
     where = ".".join(str(part) for part in error["loc"] if part != "[key]") or "recipe"
     where += origin
