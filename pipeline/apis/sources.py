@@ -8,7 +8,6 @@ functions runs their file.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from toolloom.pipeline.formats import api_bank, chat, openapi, toolbench
 from toolloom.pipeline.formats.import_log import ImportLog, reference
 from toolloom.pipeline.formats.rows import LARGEST, UNREAD, in_lines, load, rows
 from toolloom.pipeline.render.section import Section, first_lines, short
+from toolloom.pipeline.store.documents import nearest
 from toolloom.pipeline.store.files import file_text
 from toolloom.schemas import (
     Api,
@@ -135,9 +135,8 @@ def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator
         known = functions if number < 4 else parameters
         for name in getattr(source, field):
             if name not in known:
-                near = difflib.get_close_matches(name, sorted(known), n=1)
-                hint = f" Did you mean {near[0]}?" if near else ""
-                raise ImportFailed(f"`{field}` names {name}, which is not there.{hint}")
+                hint = nearest(name, known)
+                raise ImportFailed(f"`{field}` names {name}, which is not there: {hint}")
 
 
 def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Api]:

@@ -43,7 +43,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["import", "sea", "--into", "mine", "--format", "opnapi"], "did you mean `openapi`?"),
         (["import", "sea", "--into", "file/mine"], "cannot be written"),
         (["import", "se\x1b[2J", "--into", "mine"], "se\\x1b[2J does not exist"),
-        (["list", "see"], "Did you mean sea?"),
+        (["list", "see"], "did you mean `sea`?"),
         (["list", "sea", "--category", "See"], "did you mean `Sea`?"),
         (["list", "sea", "--tool", "x"], "use one of: Almanac, Harbour"),
         (["show", "sea", "tide"], "Did you mean tides"),
