@@ -23,8 +23,9 @@ from typing import Any, NoReturn
 
 import json_repair
 import jsonschema
+import jsonschema_rs
 import referencing
-from jsonschema.exceptions import SchemaError, best_match
+from jsonschema.exceptions import best_match
 from referencing.exceptions import Unresolvable
 
 from toolloom.schemas import (
@@ -445,29 +446,12 @@ def checker(schema: JsonObject) -> Callable[[Any], str | None]:
     return violation
 
 
-def _check_parts(schema: Any) -> None:
-    """Raises SchemaError. Part by part: the schemas of a run share most of their parts, and
-    checking one against its metaschema takes milliseconds."""
-    own = schema
-    if isinstance(schema, dict):
-        own = dict(schema)
-        if isinstance(own.get("properties"), dict):
-            for part in own["properties"].values():
-                _check_parts(part)
-            own["properties"] = dict.fromkeys(own["properties"], True)
-        if isinstance(own.get("anyOf"), list) and own["anyOf"]:
-            for part in own["anyOf"]:
-                _check_parts(part)
-            own["anyOf"] = [True]
-        if isinstance(own.get("items"), dict):
-            _check_parts(own["items"])
-            own["items"] = True
-    _check_part(canonical(own))
-
-
-@lru_cache(maxsize=4096)
-def _check_part(text: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(json.loads(text))
+# A schema among schemas, in a thousandth of the time that `jsonschema` takes for it.
+LEGAL = jsonschema_rs.Draft202012Validator(
+    jsonschema.Draft202012Validator.META_SCHEMA,
+    validate_formats=True,
+    formats={"regex": lambda text: bool(re.compile(text))},
+)
 
 
 @lru_cache(maxsize=512)
@@ -475,9 +459,9 @@ def _validator(schema_text: str) -> jsonschema.Draft202012Validator:
     schema = json.loads(schema_text)
     dialect = jsonschema.Draft202012Validator
     try:
-        _check_parts(schema)
-    except (SchemaError, RecursionError) as error:
-        reason = getattr(error, "message", "it is nested too deeply")
+        LEGAL.validate(schema)
+    except (jsonschema_rs.ValidationError, RecursionError, re.error) as error:
+        reason = getattr(error, "message", error)
         raise IllegalSchema(f"the schema is not a legal JSON Schema: {reason}") from error
     nothing: referencing.Registry[Any] = referencing.Registry()
     return dialect(schema, registry=nothing, format_checker=dialect.FORMAT_CHECKER)

@@ -143,7 +143,7 @@ def find_pool(outputs: Path, name: str) -> PoolFolder:
             return PoolFolder(path)
     files = (outputs / "pools").glob("*/apis.jsonl")
     known = sorted(file.parent.name for file in files if file.is_file())
-    hint = nearest(name, known, "there are") if known else "`toolloom apis import` makes one."
+    hint = nearest(name, known) if known else "`toolloom apis import` makes one."
     raise NothingFound(f"There is no pool {name!r} in {outputs / 'pools'}: {hint}")
 
 

@@ -207,7 +207,7 @@ def test_a_pool_is_found_by_name_or_path(tmp_path: Path, pool: PoolFolder) -> No
 def test_a_pool_that_is_not_there_is_named(tmp_path: Path, pool: PoolFolder, name: str) -> None:
     """What is not found is an error that lists what there is."""
     bring(pool, api("buy"))
-    with pytest.raises(NothingFound, match=r"there are: mine|There is no pool"):
+    with pytest.raises(NothingFound, match=r"known are: mine|There is no pool"):
         find_pool(tmp_path, name)
 
 
