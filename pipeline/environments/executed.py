@@ -20,6 +20,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import TypeAdapter
+
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.messages import WORK
 from toolloom.pipeline.environments.commands import ExecutionSource, function_files
@@ -122,6 +124,7 @@ ENDING = (
     Failure.TIME_LIMIT,
     Failure.CRASH,
 )  # with it the process is gone
+EXECUTED = TypeAdapter(Executed)  # as the cache holds it
 AT_ONCE = 4  # sessions with a process
 REPLAYS = 2  # tries to bring about a state again
 
@@ -134,7 +137,7 @@ class Executions:
         self.cache = cache
         self.seed = seed
         self._places: dict[tuple[Source, str, str], ExecutionSource | None] = {}
-        self._slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        self.slots = asyncio.Semaphore(AT_ONCE)  # of sessions with a process, however many it has
 
     def place(self, api: Api) -> ExecutionSource | None:
         """Where an API is executed, if it is. Raises ToolloomError if it cannot run."""
@@ -142,11 +145,6 @@ class Executions:
         if known not in self._places:
             self._places[known] = find_place(api, self.sources)
         return self._places[known]
-
-    def slot(self) -> asyncio.Semaphore:
-        """Taken by a session that has a process, however many it has."""
-        loop = asyncio.get_running_loop()
-        return self._slots.setdefault(loop, asyncio.Semaphore(AT_ONCE))
 
 
 @dataclass
@@ -200,20 +198,14 @@ class Session(Executor):
                 result = await server.call(name, arguments) if server else LOST
                 if result.failure in ENDING:
                     await self._close(place.fingerprint)
-                seen = result.observation.model_dump(mode="json")
-                execution = Execution(
-                    kind="executed", by=place.by, failure=result.failure, digest=digest(seen, 64)
-                )
-                how = execution.model_dump(mode="json")
-                body = canonical({"observation": seen, "execution": how})
+                seen = digest(result.observation.model_dump(mode="json"), 64)
+                how = Execution(kind="executed", by=place.by, failure=result.failure, digest=seen)
+                done = Executed(result.observation, how)
+                body = canonical(EXECUTED.dump_python(done, mode="json"))
                 if cache:  # it cost no request
                     work = {name: getattr(WORK.get(), name) for name in ("run", "stage", "agent")}
                     body = await cache.write(Entry(key, body, "execution", **work, requests=0))
-            held = json.loads(body)
-            executed = Executed(
-                Observation.model_validate(held["observation"]),
-                Execution.model_validate(held["execution"]),
-            )
+            executed = EXECUTED.validate_python(json.loads(body))
             self._calls.append((place, name, arguments, executed))
             return executed
 
@@ -237,7 +229,7 @@ class Session(Executor):
         allowed = frozenset({name, *place.source.execute, *(called for called, _ in earlier)})
         for _ in range(REPLAYS):
             if not self._holds:
-                await self._slots.enter_async_context(self.executions.slot())
+                await self._slots.enter_async_context(self.executions.slots)
                 self._holds = True
             stack = AsyncExitStack()
             server = await stack.enter_async_context(connect(place, allowed))
