@@ -210,18 +210,15 @@ async def ask(
     try:
         # One that cannot be used is not worth a request.
         violation = None if schema is None else checker(schema)
-        for number in range(count):
+        for number in range(count + mends):
+            asked = prompt
+            if number >= count:
+                mend = render("mend", {"problem": problem.detail})
+                # Several chat templates refuse an empty turn.
+                turn = {"role": "assistant", "content": said or "(no answer)"}
+                asked = Prompt(mend.template_hash, (*prompt.messages, turn, *mend.messages))
             try:
-                return await tried(prompt, number)
-            except BadAnswer as why:
-                problem = why
-        for number in range(count, count + mends):
-            mend = render("mend", {"problem": problem.detail})
-            # Several chat templates refuse an empty turn.
-            turn = {"role": "assistant", "content": said or "(no answer)"}
-            messages = (*prompt.messages, turn, *mend.messages)
-            try:
-                return await tried(Prompt(mend.template_hash, messages), number)
+                return await tried(asked, number)
             except BadAnswer as why:
                 problem = why
         raise problem
