@@ -252,7 +252,6 @@ def use_of(stage: str, outcome: Outcome) -> Usage:
 class ShardTask:
     """What goes to a worker. What may hold a secret, or is long, is not shown."""
 
-    id: str
     shard: int
     stage: Stage = field(repr=False)
     records: Sequence[Record] = field(repr=False)
@@ -264,7 +263,7 @@ class ShardTask:
 
     def __dask_tokenize__(self) -> str:
         """Its name, so that Dask does not read all of it for one."""
-        return self.id
+        return f"{self.run}-{self.stage.name}-{self.shard}"
 
 
 @dataclass(frozen=True)
@@ -361,7 +360,6 @@ class Cluster:
             embedded = self._recipe.search.embeddings is not None
             done = await self._workers.run(
                 ShardTask(
-                    f"{run}-{stage.name}-{shard}",
                     shard,
                     stage,
                     records,

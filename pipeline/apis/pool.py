@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import count
+from os.path import isfile
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -149,10 +150,7 @@ def find_pool(outputs: Path, name: str) -> PoolFolder:
 
 def holds_pool(path: Path) -> bool:
     """Whether it is a pool's folder."""
-    try:
-        return (path / "apis.jsonl").is_file()
-    except (OSError, ValueError):  # such as a name that is too long
-        return False
+    return isfile(path / "apis.jsonl")  # not a method, which raises at a name that is too long
 
 
 def open_pool(outputs: Path, name: str) -> PoolFolder:
