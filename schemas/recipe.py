@@ -545,12 +545,9 @@ class Recipe(Record):
         """Why no model of the recipe can write worlds and the words in them, if so."""
         if self.languages != ("English",):
             return "what is said in worlds is English"
-        return self._no_writer("api") or self._no_writer("query")
-
-    def _no_writer(self, agent: AgentName) -> str:
-        endpoint = self.endpoint(agent)
-        lacking = endpoint.small or endpoint.absent
-        return f"the model of the {agent} agent is small or none" if lacking else ""
+        writers: tuple[AgentName, ...] = ("api", "query")
+        lacking = (who for who in writers if (e := self.endpoint(who)).small or e.absent)
+        return next((f"the model of the {who} agent is small or none" for who in lacking), "")
 
     @property
     def played(self) -> WorldPlan | None:
