@@ -49,7 +49,7 @@ from toolloom.pipeline.stage import (
     work_on,
 )
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.files import Rows, Stopped
+from toolloom.pipeline.store.files import Stopped
 from toolloom.pipeline.store.run_folder import Mark, RunFolder, StageFolder, batches
 from toolloom.pipeline.store.sync import local_outputs
 from toolloom.pipeline.worlds.library import keep
@@ -326,18 +326,13 @@ class RunJob(NamedTuple):
 
     def _input(self, stage: Stage, stop: Event) -> StageInput:
         """What a stage that feeds itself or sifts may read."""
-        names = {each.name for each in self.stages[: self.stages.index(stage)]}
         before = main_before(self.stages, stage)
-
-        def earlier(name: str) -> Rows:
-            return self.folder.stage(name).accepted(stop) if name in names else NOTHING
-
         return StageInput(
             self.context.recipe,
             stage.name,
-            earlier(before.name) if before else NOTHING,
+            self._files(before).accepted(stop) if before else NOTHING,
             self.folder.known(stop),
-            earlier,
+            lambda name: self.folder.stage(name).accepted(stop),
             before.writes if before else Record,
         )
 

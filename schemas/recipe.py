@@ -21,7 +21,7 @@ from toolloom.schemas.api import ApiSource
 from toolloom.schemas.base import LAYOUT, JsonObject, Record, digest, empty
 from toolloom.schemas.errors import RecipeError
 from toolloom.schemas.query import Ability, Level, Scenario
-from toolloom.schemas.splits import Split, SplitPlan
+from toolloom.schemas.splits import Split, SplitPlan, Weight
 from toolloom.schemas.yaml_reader import UnreadableYaml, YamlDocument, read_yaml
 
 # --- an OpenAI-compatible endpoint: where it is, how it is used, what it costs
@@ -360,9 +360,6 @@ class SearchPlan(Record):
         default=None,
         description="Endpoint whose /v1/embeddings ranks APIs by meaning; without it, BM25.",
     )
-
-
-Weight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class QueryPlan(Record):
@@ -849,14 +846,13 @@ def _read_yaml(path: str | Path) -> YamlDocument:
         if len(text) > LARGEST:
             raise RecipeError(f"{path}: is too large for a recipe, of at most {LARGEST:,} letters.")
         found = read_yaml(text)
-    except OSError as error:
-        raise RecipeError(f"{path}: cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: is not UTF-8 text ({error.reason}).") from error
     except UnreadableYaml as error:
         raise RecipeError(f"{path}: {error}") from error
-    except ValueError as error:  # NUL in a path
-        raise RecipeError(f"{path}: cannot be read ({error}).") from error
+    except (OSError, ValueError) as error:  # such as NUL in a path
+        why = getattr(error, "strerror", None) or error
+        raise RecipeError(f"{path}: cannot be read ({why}).") from error
     if found.repeated:
         place = found.repeated[0]
         name = ".".join(map(str, place))

@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from toolloom.schemas.base import JsonObject, Record, canonical
 from toolloom.schemas.query import Need, World
@@ -33,25 +33,26 @@ class Split(StrEnum):
         return self in (Split.TEST_TOOL, Split.TEST_CATEGORY)
 
 
+Weight: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class SplitPlan(Record):
     """Weights of the splits. A hash of names and values decides, so that a larger run keeps
     every row in its split."""
 
-    model_config = ConfigDict(allow_inf_nan=False)
-
-    train: float = Field(default=0.6, gt=0, description="Weight of the rows to train on.")
-    validation: float = Field(default=0.1, ge=0, description="Weight of the rows to validate on.")
-    test_instruction: float = Field(
-        default=0.1, ge=0, description="Weight of the test rows whose APIs are seen in training."
+    train: float = Field(
+        default=0.6, gt=0, allow_inf_nan=False, description="Weight of the rows to train on."
     )
-    test_tool: float = Field(
+    validation: Weight = Field(default=0.1, description="Weight of the rows to validate on.")
+    test_instruction: Weight = Field(
+        default=0.1, description="Weight of the test rows whose APIs are seen in training."
+    )
+    test_tool: Weight = Field(
         default=0.1,
-        ge=0,
         description="Weight of the test rows of unseen tools, and the share of tools held out.",
     )
-    test_category: float = Field(
+    test_category: Weight = Field(
         default=0.1,
-        ge=0,
         description="Weight of the test rows of unseen categories, and the share of categories "
         "held out.",
     )
