@@ -46,6 +46,7 @@ from toolloom.pipeline.stage import (
     planned,
     planned_stage,
     together,
+    use_of,
     work_on,
 )
 from toolloom.pipeline.stages import STAGES
@@ -475,10 +476,7 @@ class Progress:
 
     def worked(self, stage: str, outcome: Outcome) -> None:
         """A record's outcome, before its shard is on the disk."""
-        records: tuple[Any, ...] = (*outcome.accepted, *outcome.rejected)
-        # Records of one outcome may share one provenance, which counts once.
-        shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
-        requests = sum(share.requests for share in shares)
+        requests = use_of(stage, outcome).requests
         self._add(stage, 1, len(outcome.accepted), len(outcome.rejected), requests)
 
     def returned(self, stage: str, entered: int, mark: Mark) -> None:
