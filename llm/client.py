@@ -348,8 +348,6 @@ class Shared:
     async def client(self, endpoint: Endpoint, path: str) -> Client:
         """The client of one path of an endpoint, opened when it is first needed: so is a server of
         our own started."""
-        if client := self._clients.get((endpoint, path)):
-            return client
         async with self._opening:
             if client := self._clients.get((endpoint, path)):
                 return client
