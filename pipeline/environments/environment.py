@@ -13,11 +13,11 @@ import math
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self, TypeAlias
 
 from toolloom.pipeline.checks.schema import as_dict, fits
-from toolloom.pipeline.checks.world.interpreter import Machine, State, state_of
+from toolloom.pipeline.checks.world.interpreter import Machine, State, difference, state_of
 from toolloom.pipeline.checks.world.outcome import observed
 from toolloom.schemas import (
     API_SEARCH,
@@ -73,6 +73,14 @@ class Executor(Protocol):
     async def run(self, api: Api, arguments: JsonObject) -> Executed:
         """The observation of a call. A failure of the call is an observation with an error."""
 
+    def fork(self) -> Self:
+        """Another one, in the state that the calls so far have brought about, if there is one."""
+        return self
+
+    def changes(self) -> list[tuple[Any, ...]]:
+        """What the calls so far have changed, where that can be told."""
+        return []
+
 
 @dataclass
 class Failing(Executor):
@@ -90,6 +98,9 @@ class Failing(Executor):
         self.failed = True
         return Executed(Observation(error=self.error), Execution(kind="planned"))
 
+    def fork(self) -> Self:
+        return replace(self)
+
 
 def moment_of(need: Need) -> str:
     """The present of a dialogue, as an interpreter takes it."""
@@ -103,11 +114,12 @@ class WorldSession(Executor):
     machine: Machine
     setting: Setting
     now: str
+    start: State = field(init=False)
     state: State = field(init=False)
 
     def __post_init__(self) -> None:
         start = self.setting.start
-        self.state = state_of(start["tables"], start["me"], start["next"])
+        self.start = self.state = state_of(start["tables"], start["me"], start["next"])
 
     def runs(self, api: Api) -> bool:
         return api.source.kind == "world" and api.source.reference == self.setting.world
@@ -126,6 +138,14 @@ class WorldSession(Executor):
                 digest=digest(seen.model_dump(mode="json"), 64),
             ),
         )
+
+    def fork(self) -> Self:
+        fork = replace(self)
+        fork.state = self.state  # states are never changed, only followed by others
+        return fork
+
+    def changes(self) -> list[tuple[Any, ...]]:
+        return [tuple(change) for change in difference(self.machine, self.start, self.state)]
 
 
 @dataclass
@@ -169,6 +189,15 @@ class Environment:
             seen.observation.model_copy(update={"response": response}),
             seen.execution.model_copy(update={"whole_tokens": whole}),
         )
+
+    def fork(self) -> Environment:
+        """Another one, in the state that the calls so far have brought about."""
+        forks = [executor.fork() for executor in self.executors]
+        return replace(self, executors=forks, found=dict(self.found))
+
+    def changes(self) -> list[tuple[Any, ...]]:
+        """What the calls so far have changed, where that can be told."""
+        return [change for executor in self.executors for change in executor.changes()]
 
 
 # --- the loop ------------------------------------------------------------------------------

@@ -189,12 +189,17 @@ async def test_a_refused_search_costs_the_dialogue_and_not_the_run(
     assert (fallen.reason, fallen.raw) == (Reason.REQUEST_REFUSED, ("the whole answer",))
 
 
-async def test_calls_meet_what_earlier_ones_changed(drawn: Drawn, world: World) -> None:
-    """A second payment fails as the first one was made; what is not on offer always does."""
+async def test_a_fork_goes_its_own_way(drawn: Drawn, world: World) -> None:
+    """From the state that the calls so far have brought about: what one changes the other has not."""
     asked, machine = lending.query_of(drawn["fines first"]), Machine(world.spec)
     assert asked.setting
-    whole = Environment(asked.pool, [WorldSession(machine, asked.setting, moment_of(asked))])
+    session = WorldSession(machine, asked.setting, moment_of(asked))
+    whole = Environment(asked.pool, [session])
     pay = asked.intent[2].arguments
+    fork = whole.fork()
+    await fork.call("pay_fines", pay)
+    assert [change[2] for change in fork.changes()] == ["fines"] and not whole.changes()
+    again = await fork.fork().call("pay_fines", pay)
+    assert (again.observation.error is None) is False  # paid already
     assert (await whole.call("pay_fines", pay)).observation.error is None
-    assert (await whole.call("pay_fines", pay)).observation.error  # paid already
     assert (await whole.call("fly", {})).observation.error
