@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+import tenacity
+
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.local import LocalServer
 from toolloom.llm.messages import CHAT, EMBEDDINGS, WORK, Caller, Garbled, Trouble, fault, note
@@ -72,11 +74,13 @@ class Absent(Exception):
 class Stats:
     """What this process really asked and paid for.
 
-    Answers from the cache count as `cached`, among them each text whose embedding was there.
+    Answers from the cache count as `cached`, among them each text whose embedding was there;
+    `embedded` are the texts whose embedding was not.
     """
 
     asked: int = 0
     cached: int = 0
+    embedded: int = 0
     retries: int = 0
     used: Usage = NOTHING
 
@@ -189,7 +193,7 @@ class ConcurrencyLimit:
         self._narrowed = 0.0
         self._refused: deque[bool] = deque(maxlen=LAST)
         self._gate = asyncio.Lock()
-        self._freed = asyncio.Event()
+        self._freed: asyncio.Future[None] | None = None
 
     def allow(self, limit: int) -> None:
         """Raise the limit: of several endpoints at one address the widest counts."""
@@ -225,15 +229,16 @@ class ConcurrencyLimit:
                 if (closed := self._opens - time.monotonic()) > 0:
                     await asyncio.sleep(closed)
                 elif self.busy >= int(self._width):
-                    self._freed.clear()
-                    await self._freed.wait()
+                    self._freed = asyncio.get_running_loop().create_future()
+                    await self._freed
                 else:
                     break
             self.busy += 1
 
     def leave(self) -> None:
         self.busy -= 1
-        self._freed.set()
+        if self._freed and not self._freed.done():
+            self._freed.set_result(None)
 
 
 # A little over a minute: requests may reach the endpoint closer together than they left.
@@ -552,36 +557,53 @@ class Client:
         Raises EndpointDown; RequestRefused where the endpoint answers other requests.
         """
         seconds, failed, made = 0.0, 0, 0
-        while True:
-            made += 1
-            try:
-                return await once(made)
-            except ModelMissing as error:
-                raise ModelMissing(f"{error} {await self._offered()}") from error
-            except Trouble as error:
-                most = self.retry.tries
-                if error.kind == "connection" and not self._reached:
-                    most = min(most, FIRST_CONTACT)
-                failed += error.kind != 429  # that is no failure: it shall come later
-                seconds += error.seconds  # waiting for a place costs none
-                if failed >= most or seconds + (error.pause or 0) > self.retry.patience:
-                    raise self.given_up(error, made, await self._answers_others()) from error
-                wait = round(self._wait(error, made), 3)
-                words = f"{error}; again in {wait:g} s"
-                note(logging.INFO, "retry", words, request=key[:12], tries=made, wait=wait)
+
+        def enough(state: tenacity.RetryCallState) -> bool:
+            """Whether its tries or its patience are used up; waiting for a place costs none."""
+            nonlocal seconds, failed
+            error, most = _error(state), self.retry.tries
+            failed += error.kind != 429  # that is no failure: it shall come later
+            if error.kind == "connection" and not self._reached:
+                most = min(most, FIRST_CONTACT)
+            seconds += error.seconds
+            return failed >= most or seconds + (error.pause or 0) > self.retry.patience
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            """The endpoint's own wish, or twice as long each time; not all come at once.
+
+            While it answers others, its failures are chance, and a long wait would be for nothing.
+            """
+            if (pause := _error(state).pause) is not None:
+                return pause + random.uniform(0, 0.1)
+            doublings = min(made - 1, self._failures, 30)
+            return min(LONGEST_WAIT, FIRST_WAIT * 2.0**doublings) * random.uniform(0.75, 1.25)
+
+        def before_sleep(state: tenacity.RetryCallState) -> None:
+            nonlocal seconds
             self._shared.stats.retries += 1
-            seconds += wait
-            await asyncio.sleep(wait)
+            seconds += state.upcoming_sleep
+            pause = round(state.upcoming_sleep, 3)
+            message = f"{_error(state)}; again in {pause:g} s"
+            note(logging.INFO, "retry", message, request=key[:12], tries=made, wait=pause)
 
-    def _wait(self, error: Trouble, made: int) -> float:
-        """The endpoint's own wish, or twice as long each time; not all come at once.
+        async def counted() -> T:
+            nonlocal made
+            made += 1
+            return await once(made)
 
-        While it answers others, its failures are chance, and a long wait would be for nothing.
-        """
-        if error.pause is not None:
-            return error.pause + random.uniform(0, 0.1)
-        doublings = min(made - 1, self._failures, 30)
-        return min(LONGEST_WAIT, FIRST_WAIT * 2.0**doublings) * random.uniform(0.75, 1.25)
+        try:
+            return await tenacity.AsyncRetrying(
+                retry=tenacity.retry_if_exception_type(Trouble),
+                stop=enough,
+                wait=wait,
+                before_sleep=before_sleep,
+                sleep=asyncio.sleep,
+                reraise=True,
+            )(counted)
+        except Trouble as error:
+            raise self.given_up(error, made, await self._answers_others()) from error
+        except ModelMissing as error:
+            raise ModelMissing(f"{error} {await self._offered()}") from error
 
     def given_up(self, error: Trouble, made: int, others: bool) -> Exception:
         """What all tries of a request amount to; `others`: whether others are answered."""
@@ -665,6 +687,12 @@ class Client:
         self._reached = True
         body = response.content.decode("utf-8", "replace")
         return fault(response.status_code, response.headers, body, self.caller, formatted)
+
+
+def _error(state: tenacity.RetryCallState) -> Trouble:
+    error = state.outcome.exception() if state.outcome else None
+    assert isinstance(error, Trouble)
+    return error
 
 
 def _key(base_url: str, key_env: str) -> str:
