@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolloom.llm import FakeServer, Gateway, LocalServer
+    from toolloom.llm import Gateway, LocalServer
+    from toolloom.llm.scripted import FakeServer
     from toolloom.pipeline.dataset.publish import publish
     from toolloom.pipeline.run import make_dataset
     from toolloom.pipeline.run import preview_recipe as preview
@@ -35,7 +36,8 @@ __all__ = [
 _RENAMED = {"preview": "preview_recipe", "run": "run_recipe"}
 _HOMES = {
     "toolloom.schemas": ("Recipe", "Sample", "ToolloomError", "load_recipe", "parse_recipe"),
-    "toolloom.llm": ("FakeServer", "Gateway", "LocalServer"),
+    "toolloom.llm": ("Gateway", "LocalServer"),
+    "toolloom.llm.scripted": ("FakeServer",),
     "toolloom.pipeline.run": ("make_dataset", "preview", "run"),
     "toolloom.pipeline.dataset.publish": ("publish",),
 }

@@ -13,7 +13,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -42,15 +42,13 @@ from toolloom.pipeline.orchestration.server import (
     on_page,
     publish_summary,
 )
-from toolloom.pipeline.orchestration.task_runners import opened
+from toolloom.pipeline.orchestration.task_runners import opened, work_on_shard
 from toolloom.pipeline.stage import check_engine
 from toolloom.pipeline.store.files import hold_dataset
-from toolloom.pipeline.store.run_folder import Mark
 from toolloom.pipeline.store.secrets import SECRETS, keys_of
 from toolloom.pipeline.store.sync import Synced, is_address, sync, working_folder
 from toolloom.schemas import Busy, Recipe, Split, ToolloomError, overridden
 
-Work = Callable[[], Awaitable[Mark]]
 EngineName = Literal["prefect", "dask", "ray"]
 
 
@@ -63,13 +61,6 @@ def _run_name() -> str:
 def read_recipe(recipe: str | dict[str, Any], seed: int | None = None) -> Recipe:
     """A recipe of a flow's parameters: the path of a file, or its fields; `seed` replaces its."""
     return overridden(recipe, {} if seed is None else {"seed": seed})
-
-
-@task(task_run_name="{stage}-{shard:05d}", retries=0, cache_policy=NO_CACHE, persist_result=False)
-async def run_shard(stage: str, shard: int, work: Work) -> Mark:
-    """One shard of one stage; skipped shards make no task run."""
-    with hidden():
-        return await work()
 
 
 @task(name="sync", retries=0, cache_policy=NO_CACHE, persist_result=False)
@@ -209,7 +200,7 @@ async def _make(planned: Recipe, outputs: Path, engine: str, address: str | None
         return await runner.make_dataset(
             planned,
             outputs=outputs,
-            run_shard=run_shard,
+            run_shard=work_on_shard,
             engine=partial(opened, engine, address) if is_cluster else None,
             **runner.BESIDE.get({}),
         )

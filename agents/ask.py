@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,7 +16,7 @@ from rapidfuzz import fuzz
 
 from toolloom.llm import Model, Request
 from toolloom.llm.messages import IllegalSchema, checker, readings
-from toolloom.pipeline.checks.text.words import stem
+from toolloom.pipeline.apis.search import words
 from toolloom.prompts import Prompt, render
 from toolloom.schemas import (
     AgentName,
@@ -189,14 +188,7 @@ async def ask(
         except RequestRefused as error:
             costs.book(Costs(raw=(error.raw,), prompts=prompts))
             raise NoUsableAnswer(Reason.REQUEST_REFUSED, str(error), costs) from error
-        usage = Usage(
-            requests=1,
-            prompt_tokens=reply.prompt_tokens,
-            cached_tokens=reply.cached_tokens,
-            completion_tokens=reply.completion_tokens,
-            cost=model.cost(reply),
-        )
-        costs.book(Costs(usage, (reply.raw,), prompts=prompts))
+        costs.book(Costs(model.usage(reply), (reply.raw,), prompts=prompts))
         said = reply.text.strip()
         if reply.finish_reason == "content_filter":
             detail = "The endpoint's content filter took the answer away; no other try would help."
@@ -218,18 +210,15 @@ async def ask(
     try:
         # One that cannot be used is not worth a request.
         violation = None if schema is None else checker(schema)
-        for number in range(count):
+        for number in range(count + mends):
+            asked = prompt
+            if number >= count:
+                mend = render("mend", {"problem": problem.detail})
+                # Several chat templates refuse an empty turn.
+                turn = {"role": "assistant", "content": said or "(no answer)"}
+                asked = Prompt(mend.template_hash, (*prompt.messages, turn, *mend.messages))
             try:
-                return await tried(prompt, number)
-            except BadAnswer as why:
-                problem = why
-        for number in range(count, count + mends):
-            mend = render("mend", {"problem": problem.detail})
-            # Several chat templates refuse an empty turn.
-            turn = {"role": "assistant", "content": said or "(no answer)"}
-            messages = (*prompt.messages, turn, *mend.messages)
-            try:
-                return await tried(Prompt(mend.template_hash, messages), number)
+                return await tried(asked, number)
             except BadAnswer as why:
                 problem = why
         raise problem
@@ -265,8 +254,7 @@ _EMPTY = frozenset({"a", "an", "and", "the", "of", "for", "in", "to", "service",
 @cache
 def stems(name: str) -> tuple[str, ...]:
     """The sorted stems of a name's words, without those that say nothing."""
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return tuple(sorted({stem(w) for w in re.findall(r"[^\W_]+", parted.lower())} - _EMPTY))
+    return tuple(sorted({*words(name)} - _EMPTY))
 
 
 def twin(name: str, others: Iterable[str]) -> str | None:

@@ -172,11 +172,10 @@ async def played(
     messages: list[Message],
     players: Players,
     environment: Environment,
-    costs: Costs | None = None,
+    costs: Costs,
 ) -> Outcome:
     """The dialogue that comes of it, or what there is of it with the reason why it goes no
     further; `costs`: of the players."""
-    spent = costs or Costs()
     # Without what was to be said, once it is.
     setting = query.setting and query.setting.model_copy(update={"plan": (), "words": ()})
     bare = query.model_copy(update={"setting": setting})
@@ -189,8 +188,8 @@ async def played(
         elif isinstance(why, Unplayable):
             why = NoUsableAnswer(why.reason, why.detail)
         so_far = Dialogue(query=bare, messages=tuple(messages))
-        return Outcome(rejected=(job.reject(so_far, why, spent + why.costs),))
-    provenance = job.provenance(spent, [query.id])
+        return Outcome(rejected=(job.reject(so_far, why, costs + why.costs),))
+    provenance = job.provenance(costs, [query.id])
     whole = Dialogue(query=bare, messages=tuple(messages), provenance=provenance)
     return Outcome(accepted=(whole,))
 

@@ -68,7 +68,6 @@ class Task:
     requests: int
     concurrency: int
     done: list[float] = field(default_factory=list)  # when each request was
-    figures: Json = field(default_factory=dict)  # what else the way has to tell
 
     async def share(self, send: Callable[[Json], Awaitable[Any]]) -> None:
         """Workers on one iterator."""
@@ -124,7 +123,6 @@ async def gateway(task: Task) -> None:
                 job.provenance(answered.costs)
 
             await task.share(send)
-            task.figures = {"asked": opened.stats.asked, "retries": opened.stats.retries}
 
 
 SENDING: dict[str, Callable[[Task], Coroutine[Any, Any, None]]] = {SDK: sdk, GATEWAY: gateway}
@@ -137,9 +135,8 @@ def send(way: str, **fields: Any) -> Json:
     began, start = time.perf_counter(), time.process_time()
     asyncio.run(SENDING[way](task))
     wall, cpu = time.perf_counter() - began, time.process_time() - start
-    sent = len(task.done)
-    costs = {"wall": wall, "cpu": 1000 * cpu / max(1, sent), "sent": sent}
-    return {**task.figures, **costs, "rate": rate(task.done, task.concurrency)}
+    costs = {"wall": wall, "cpu": 1000 * cpu / max(1, len(task.done))}
+    return {**costs, "rate": rate(task.done, task.concurrency)}
 
 
 def rate(done: list[float], at_once: int) -> float | None:
@@ -156,7 +153,8 @@ def rate(done: list[float], at_once: int) -> float | None:
 
 def tiny_records(records: int) -> Json:
     """A run of one stage, every record of which asks one of 1,000 questions that were answered."""
-    from toolloom.llm import FakeServer, Request
+    from toolloom import FakeServer
+    from toolloom.llm import Request
     from toolloom.pipeline.run import run
     from toolloom.pipeline.stage import Context, Stage, StageInput
     from toolloom.schemas import Domain, Outcome, Record, parse_recipe

@@ -10,22 +10,8 @@ May touch: the network, the cache's file; render, prompts, checks, schemas.
 Begin with `Model._answer` in `model.py`: the way of a request, from top to bottom.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from toolloom.llm.local import LocalServer
 from toolloom.llm.messages import Reply, Request
 from toolloom.llm.model import Embedder, Gateway, Model
 
-if TYPE_CHECKING:
-    from toolloom.llm.scripted import FakeServer
-
-__all__ = ["Embedder", "FakeServer", "Gateway", "LocalServer", "Model", "Reply", "Request"]
-
-
-def __getattr__(name: str) -> Any:
-    # Later: it loads a web server, and `python -m toolloom.llm.scripted` must find it unloaded.
-    if name == "FakeServer":
-        from toolloom.llm.scripted import FakeServer
-
-        return FakeServer
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["Embedder", "Gateway", "LocalServer", "Model", "Reply", "Request"]

@@ -132,7 +132,7 @@ class Batcher:
                 self._start(row)
             self._taken_up = True
         if key not in self._sent and (raw := await self._cache.read(key)) is not None:
-            return decode(raw, cached=True)  # such a batch had it
+            return decode(raw)  # such a batch had it
         request = {"custom_id": key, "method": "POST", "url": URL, "body": body}
         line, last = json.dumps(request).encode() + b"\n", self._sent.get(key, first)
         item, answers = BatchRequest(line, last), self._answers

@@ -147,8 +147,7 @@ class Cache:
         self._turning: asyncio.AbstractEventLoop | None = None  # with a turn to come
         self._held_since = self._wait = 0.0
         with self._explained():
-            if self.where != ":memory:":
-                Path(where).parent.mkdir(parents=True, exist_ok=True)
+            Path(where).parent.mkdir(parents=True, exist_ok=True)
             self._connection = self._connect()
 
     def _connect(self) -> sqlite3.Connection:

@@ -82,21 +82,12 @@ class Stats:
     cached: int = 0
     embedded: int = 0
     retries: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float = 0.0
+    used: Usage = NOTHING
 
     def add(self, other: Stats) -> None:
         """Count what another process asked and paid for."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
-
-    def book(self, used: Usage) -> None:
-        self.prompt_tokens += used.prompt_tokens
-        self.cached_tokens += used.cached_tokens
-        self.completion_tokens += used.completion_tokens
-        self.cost += used.cost
 
 
 @dataclass(frozen=True)
@@ -362,8 +353,6 @@ class Shared:
     async def client(self, endpoint: Endpoint, path: str) -> Client:
         """The client of one path of an endpoint, opened when it is first needed: so is a server of
         our own started."""
-        if client := self._clients.get((endpoint, path)):
-            return client
         async with self._opening:
             if client := self._clients.get((endpoint, path)):
                 return client

@@ -131,10 +131,10 @@ class Model:
         self._finding = asyncio.Lock()
         self._rate = TOKENS_IN_A_BYTE
 
-    def cost(self, reply: Reply) -> float:
-        """What a reply costs, in US dollars; 0 where no price is known."""
+    def usage(self, reply: Reply) -> Usage:
+        """What a reply takes; it costs nothing where no price is known."""
         sent, received = reply.prompt_tokens, reply.completion_tokens
-        return self.price.cost(sent, received, reply.cached_tokens, batch=reply.batched)
+        return usage_of(self.price, sent, received, reply.cached_tokens, batch=reply.batched)
 
     async def complete(self, request: Request) -> Reply:
         """The answer, from the cache if it was ever given.
@@ -144,16 +144,15 @@ class Model:
         """
         if request.schema is None:
             return await self._complete(request, Mode.TEXT)
-        if self._mode is None:
-            async with self._finding:
-                if self._mode is None:
-                    cache, asked = self._gateway.cache, (self._name, self.endpoint.model)
-                    known = (await cache.traits(*asked)).get(MODE)
-                    if known not in set(Mode):
-                        reply, self._mode = await self._complete_in(list(Mode), request)
-                        await cache.learn(*asked, MODE, self._mode)
-                        return reply
-                    self._mode = Mode(known)
+        async with self._finding:
+            if self._mode is None:
+                cache, asked = self._gateway.cache, (self._name, self.endpoint.model)
+                known = (await cache.traits(*asked)).get(MODE)
+                if known not in set(Mode):
+                    reply, self._mode = await self._complete_in(list(Mode), request)
+                    await cache.learn(*asked, MODE, self._mode)
+                    return reply
+                self._mode = Mode(known)
         # A mode that is refused is refused of this schema alone: the endpoint's mode stays.
         reply, _ = await self._complete_in(list(Mode)[list(Mode).index(self._mode) :], request)
         return reply
@@ -184,7 +183,7 @@ class Model:
         gateway, endpoint = self._gateway, self.endpoint
         if (known := await gateway.cache.read(key)) is not None:
             gateway.stats.cached += 1
-            return decode(known, cached=True)
+            return decode(known)
         gateway.stats.asked += 1
         body = encode(endpoint.model, request, mode)
         content = json.dumps(guided(body) if endpoint.local else body).encode()
@@ -209,25 +208,25 @@ class Model:
 
     async def commit(self, key: str, raw: str, last: Try) -> tuple[Reply, Usage]:
         """Keep a response; the reply that stands, and what is booked for it. Raises Garbled."""
-        reply = decode(raw, cached=False)
-        sent, received, cached = reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens
-        counted = used = usage_of(self.price, sent, received, cached, batch=reply.batched)
+        reply = decode(raw)
+        counted = used = self.usage(reply)
         if not reply.metered:
             self._gateway.warn_of_no_usage(
                 self.endpoint,
                 "takes: they are shown as 0, and count against the budget as the most they can be.",
             )
             most = last.most
-            sent, received = max(sent, most.prompt_tokens), max(received, most.completion_tokens)
-            used = usage_of(self.price, sent, received, cached, batch=reply.batched)
+            sent = max(used.prompt_tokens, most.prompt_tokens)
+            received = max(used.completion_tokens, most.completion_tokens)
+            used = usage_of(self.price, sent, received, used.cached_tokens, batch=reply.batched)
         entry = self._gateway.entry(self.endpoint, "chat", key, raw, last.run, last.number, used)
         stands = await self._gateway.cache.write(entry)
-        self._gateway.stats.book(counted)  # not of what could not be kept
+        self._gateway.stats.used += counted  # not of what could not be kept
         if stands == raw:
             return reply, used
         # Another process was faster. This one's answer is paid for as well.
         await self._gateway.cache.lose(last.run, used)
-        return decode(stands, cached=False), used
+        return decode(stands), used
 
 
 class EmbeddingRow(BaseModel):
@@ -329,8 +328,7 @@ class Embedder:
                 for key, row, one in zip(wanted, rows, booked, strict=True)
             ]
             stand = await gateway.cache.write_all(entries)
-            gateway.stats.embedded += len(rows)
-            gateway.stats.book(used)
+            gateway.stats.used += used
             return {key: unpack(body) for key, body in zip(wanted, stand, strict=True)}, used
 
         client = await gateway.client(endpoint, EMBEDDINGS)

@@ -47,6 +47,7 @@ from toolloom.schemas import (
     World,
     parse_recipe,
 )
+from toolloom.schemas.recipe import explain
 
 Lines: TypeAlias = Callable[[], Iterable[bytes]]
 """Lines of a file, made when they are written."""
@@ -345,11 +346,8 @@ def parsed_plan(kind: str, fields: JsonObject, where: str) -> ExpansionPlan | Re
         return plan.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
-        name = "".join(str(part) for part in first["loc"][:1])
-        said = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            said = f"unknown field; known here: {', '.join(sorted(plan.model_fields))}."
-        raise RecipeError(f"{where if name else where.rstrip('.')}{name}: {said}") from error
+        said = explain({**first, "loc": (kind, *first["loc"])})
+        raise RecipeError(where + said.removeprefix(f"{kind}.")) from error
 
 
 def plan_extension(

@@ -46,10 +46,11 @@ from toolloom.pipeline.stage import (
     planned,
     planned_stage,
     together,
+    use_of,
     work_on,
 )
 from toolloom.pipeline.stages import STAGES
-from toolloom.pipeline.store.files import Rows, Stopped
+from toolloom.pipeline.store.files import Stopped
 from toolloom.pipeline.store.run_folder import Mark, RunFolder, StageFolder, batches
 from toolloom.pipeline.store.sync import local_outputs
 from toolloom.pipeline.worlds.library import keep
@@ -139,8 +140,8 @@ async def run(
         counts=count(folder),
         asked=stats.asked,
         cached=stats.cached,
-        tokens=stats.prompt_tokens + stats.completion_tokens,
-        cost=stats.cost,
+        tokens=stats.used.tokens,
+        cost=stats.used.cost,
         seconds=time.monotonic() - started,
     )
 
@@ -326,18 +327,13 @@ class RunJob(NamedTuple):
 
     def _input(self, stage: Stage, stop: Event) -> StageInput:
         """What a stage that feeds itself or sifts may read."""
-        names = {each.name for each in self.stages[: self.stages.index(stage)]}
         before = main_before(self.stages, stage)
-
-        def earlier(name: str) -> Rows:
-            return self.folder.stage(name).accepted(stop) if name in names else NOTHING
-
         return StageInput(
             self.context.recipe,
             stage.name,
-            earlier(before.name) if before else NOTHING,
+            self._files(before).accepted(stop) if before else NOTHING,
             self.folder.known(stop),
-            earlier,
+            lambda name: self.folder.stage(name).accepted(stop),
             before.writes if before else Record,
         )
 
@@ -390,8 +386,7 @@ class RunJob(NamedTuple):
         size, before = self.context.recipe.shard_size, main_before(self.stages, stage)
         if stage.feed:
             return batches(stage.feed(self._input(stage, Event())), size)
-        if before is None:
-            raise ValueError(f"the first stage, {stage.name}, has nothing to draw from")
+        assert before
         return self._files(before).groups(before.writes, size)
 
 
@@ -481,10 +476,7 @@ class Progress:
 
     def worked(self, stage: str, outcome: Outcome) -> None:
         """A record's outcome, before its shard is on the disk."""
-        records: tuple[Any, ...] = (*outcome.accepted, *outcome.rejected)
-        # Records of one outcome may share one provenance, which counts once.
-        shares = {p for r in records for p in getattr(r, "provenance", ()) if p.stage == stage}
-        requests = sum(share.requests for share in shares)
+        requests = use_of(stage, outcome).requests
         self._add(stage, 1, len(outcome.accepted), len(outcome.rejected), requests)
 
     def returned(self, stage: str, entered: int, mark: Mark) -> None:
@@ -552,9 +544,9 @@ class Progress:
             "requests": stats.asked,
             "cached": stats.cached,
             "requests_per_second": round(stats.asked / seconds, 1),
-            "tokens_per_second": round(stats.completion_tokens / seconds, 1),
+            "tokens_per_second": round(stats.used.completion_tokens / seconds, 1),
             "retries": stats.retries,
-            **({"cost": round(stats.cost, 6)} if self._priced else {}),
+            **({"cost": round(stats.used.cost, 6)} if self._priced else {}),
             "seconds": round(seconds, 1),
             **({} if left is None or left < 1 else {"seconds_left": round(left)}),
         }

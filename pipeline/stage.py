@@ -209,8 +209,7 @@ async def work_on(
 ) -> ShardPart:
     """What becomes of records, all at once; `told` hears of each outcome as it comes."""
     work = stage.work
-    if work is None:
-        raise ValueError(f"the stage {stage.name} has neither `work` nor `sift`")
+    assert work
 
     async def one(record: Record) -> Outcome:
         named = getattr(record, "id", "") or getattr(record, "name", "")  # a source has no id
@@ -233,13 +232,11 @@ async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(job) for job in jobs]
     except BaseExceptionGroup as errors:
-        raise _first(errors) from None
+        first: BaseException = errors
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
     return [task.result() for task in tasks]
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = errors.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def use_of(stage: str, outcome: Outcome) -> Usage:
@@ -255,7 +252,6 @@ def use_of(stage: str, outcome: Outcome) -> Usage:
 class ShardTask:
     """What goes to a worker. What may hold a secret, or is long, is not shown."""
 
-    id: str
     shard: int
     stage: Stage = field(repr=False)
     records: Sequence[Record] = field(repr=False)
@@ -267,7 +263,7 @@ class ShardTask:
 
     def __dask_tokenize__(self) -> str:
         """Its name, so that Dask does not read all of it for one."""
-        return self.id
+        return f"{self.run}-{self.stage.name}-{self.shard}"
 
 
 @dataclass(frozen=True)
@@ -364,7 +360,6 @@ class Cluster:
             embedded = self._recipe.search.embeddings is not None
             done = await self._workers.run(
                 ShardTask(
-                    f"{run}-{stage.name}-{shard}",
                     shard,
                     stage,
                     records,

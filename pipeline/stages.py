@@ -21,7 +21,7 @@ from toolloom.pipeline.curation.contamination import check_benchmarks, decontami
 from toolloom.pipeline.curation.duplicates import balance, deduplicate
 from toolloom.pipeline.dataset.configs import seed_of
 from toolloom.pipeline.environments.environment import Script, WorldSession, moment_of
-from toolloom.pipeline.environments.executed import check_executed, replay
+from toolloom.pipeline.environments.executed import Session, check_executed, replay
 from toolloom.pipeline.formats import toolbench
 from toolloom.pipeline.sampling.draw import draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
@@ -176,7 +176,7 @@ async def take_apis(source: ApiSource, job: Job) -> Outcome:
     mended = mended_by(report)
     kept = [
         item.model_copy(
-            update={"provenance": job.provenance(Costs(repairs=mended.get(item.id, ())))}
+            update={"provenance": job.provenance(Costs(repairs=tuple(mended.get(item.id, ()))))}
         )
         for item in items
     ]
@@ -281,7 +281,7 @@ async def play_dialogues(asked: Query, context: Context) -> Outcome:
         script = Script(moves(row, machine, asked), model.keywords)
         environment = simulator.environment_of(asked, [session], search, limit)
         return await simulator.played(asked, job, messages, script, environment, model.costs)
-    async with context.executions.session(asked.id) as executed:
+    async with Session(context.executions, asked.id) as executed:
         return await simulator.run(asked, job, [executed], search, limit)
 
 

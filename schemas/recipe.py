@@ -5,7 +5,6 @@ the whole, then how it is read: errors name the field and what was probably mean
 from __future__ import annotations
 
 import difflib
-import math
 import os
 import re
 import shlex
@@ -22,7 +21,7 @@ from toolloom.schemas.api import ApiSource
 from toolloom.schemas.base import LAYOUT, JsonObject, Record, digest, empty
 from toolloom.schemas.errors import RecipeError
 from toolloom.schemas.query import Ability, Level, Scenario
-from toolloom.schemas.splits import Split, SplitPlan
+from toolloom.schemas.splits import Split, SplitPlan, Weight
 from toolloom.schemas.yaml_reader import UnreadableYaml, YamlDocument, read_yaml
 
 # --- an OpenAI-compatible endpoint: where it is, how it is used, what it costs
@@ -232,19 +231,11 @@ class CurationPlan(Record):
     contaminated: Literal["drop", "flag"] = Field(
         default="drop", description="What becomes of rows that overlap with a benchmark."
     )
-    balance: dict[Dimension, float] = Field(
+    balance: dict[Dimension, Annotated[float, Field(ge=1, allow_inf_nan=False)]] = Field(
         default_factory=dict,
         description="By dimension: how many times as many rows of one value as of the median "
-        "value a split may have, 1 or more.",
+        "value a split may have.",
     )
-
-    @field_validator("balance")
-    @classmethod
-    def _leaves_the_median(cls, value: dict[Dimension, float]) -> dict[Dimension, float]:
-        for dimension, factor in value.items():
-            if not (math.isfinite(factor) and factor >= 1):
-                raise ValueError(f"{dimension.value} must be a finite number of 1 or more")
-        return value
 
 
 class ApiPlan(Record):
@@ -378,17 +369,17 @@ class QueryPlan(Record):
     distractors: int = Field(
         default=3, ge=0, le=64, description="APIs in a query's pool that it does not need."
     )
-    abilities: dict[Ability, float] = Field(
+    abilities: dict[Ability, Weight] = Field(
         default_factory=lambda: dict.fromkeys(Ability, 1.0),
         min_length=1,
         description="Abilities and their weights.",
     )
-    scenarios: dict[Scenario, float] = Field(
+    scenarios: dict[Scenario, Weight] = Field(
         default_factory=lambda: {s: 1.0 for s in Scenario if not s.of_worlds},
         min_length=1,
         description="Scenarios and their weights, where no world is played.",
     )
-    levels: dict[Level, float] = Field(
+    levels: dict[Level, Weight] = Field(
         default_factory=lambda: dict.fromkeys(Level, 1.0),
         min_length=1,
         description="Where several APIs of one query come from, with weights: one tool, several "
@@ -405,11 +396,19 @@ class QueryPlan(Record):
     @field_validator("abilities", "scenarios", "levels")
     @classmethod
     def _has_weight(cls, value: dict[Any, float]) -> dict[Any, float]:
-        if not all(math.isfinite(v) for v in value.values()):
-            raise ValueError("weights must be finite numbers")
-        if min(value.values()) < 0 or sum(value.values()) <= 0:
-            raise ValueError("weights must not be negative, and one must be above 0")
+        if not any(value.values()):
+            raise ValueError("of the weights one must be above 0")
         return value
+
+
+def odd(votes: int) -> int:
+    """The number itself. Raises ValueError for one that may leave no majority."""
+    if votes and votes % 2 == 0:
+        raise ValueError("must be odd, so that there is a majority, or 0")
+    return votes
+
+
+Votes: TypeAlias = Annotated[int, Field(ge=0, le=15), AfterValidator(odd)]
 
 
 class TestPlan(Record):
@@ -417,16 +416,9 @@ class TestPlan(Record):
 
     __test__ = False  # not a test class, whatever its name says to pytest
 
-    votes: int = Field(
-        default=3, ge=0, le=15, description="Independent votes of the model: odd, or 0 for none."
+    votes: Votes = Field(
+        default=3, description="Independent votes of the model: odd, or 0 for none."
     )
-
-    @field_validator("votes")
-    @classmethod
-    def _is_odd(cls, value: int) -> int:
-        if value and value % 2 == 0:
-            raise ValueError("must be odd, so that there is a majority, or 0")
-        return value
 
 
 class ExpansionPlan(Record):
@@ -448,10 +440,8 @@ class RewritePlan(Record):
     seeds: tuple[str, ...] = Field(
         default=(), description="ToolBench solution trees and queries: files or folders."
     )
-    votes: int | None = Field(
+    votes: Votes | None = Field(
         default=None,
-        ge=0,
-        le=15,
         description="Ratings of each instruction: odd, or 0 for none; without it the tester's.",
     )
     coarse: float = Field(
@@ -463,13 +453,6 @@ class RewritePlan(Record):
     splits: tuple[Split, ...] = Field(
         default=(), description="The splits that are rewritten; empty: all of them."
     )
-
-    @field_validator("votes")
-    @classmethod
-    def _is_odd(cls, value: int | None) -> int | None:
-        if value and value % 2 == 0:
-            raise ValueError("must be odd, so that there is a median, or 0")
-        return value
 
 
 class Regeneration(Record):
@@ -559,12 +542,9 @@ class Recipe(Record):
         """Why no model of the recipe can write worlds and the words in them, if so."""
         if self.languages != ("English",):
             return "what is said in worlds is English"
-        return self._no_writer("api") or self._no_writer("query")
-
-    def _no_writer(self, agent: AgentName) -> str:
-        endpoint = self.endpoint(agent)
-        lacking = endpoint.small or endpoint.absent
-        return f"the model of the {agent} agent is small or none" if lacking else ""
+        writers: tuple[AgentName, ...] = ("api", "query")
+        lacking = (who for who in writers if (e := self.endpoint(who)).small or e.absent)
+        return next((f"the model of the {who} agent is small or none" for who in lacking), "")
 
     @property
     def played(self) -> WorldPlan | None:
@@ -737,7 +717,7 @@ def parse_recipe(
         for each in errors:
             origin = _origin(each["loc"], overrides)
             line = _line(text, each["loc"]) if text and not origin else 0
-            told.append((line, f"  {f'line {line}: ' if line else ''}{_explain(each, origin)}"))
+            told.append((line, f"  {f'line {line}: ' if line else ''}{explain(each, origin)}"))
         lines = [words for _, words in sorted(told, key=lambda one: one[0])]
         both = " with the overrides" if overrides else ""
         raise RecipeError(f"{where}{both} is not a valid recipe:\n" + "\n".join(lines)) from error
@@ -866,14 +846,13 @@ def _read_yaml(path: str | Path) -> YamlDocument:
         if len(text) > LARGEST:
             raise RecipeError(f"{path}: is too large for a recipe, of at most {LARGEST:,} letters.")
         found = read_yaml(text)
-    except OSError as error:
-        raise RecipeError(f"{path}: cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: is not UTF-8 text ({error.reason}).") from error
     except UnreadableYaml as error:
         raise RecipeError(f"{path}: {error}") from error
-    except ValueError as error:  # NUL in a path
-        raise RecipeError(f"{path}: cannot be read ({error}).") from error
+    except (OSError, ValueError) as error:  # such as NUL in a path
+        why = getattr(error, "strerror", None) or error
+        raise RecipeError(f"{path}: cannot be read ({why}).") from error
     if found.repeated:
         place = found.repeated[0]
         name = ".".join(map(str, place))
@@ -889,7 +868,7 @@ def _read_prices(path: str) -> Any:
     return found
 
 
-def _explain(error: Any, origin: str) -> str:
+def explain(error: Any, origin: str = "") -> str:
     """One pydantic error as a line: where, what, and the nearest known name."""
     where = ".".join(str(part) for part in error["loc"] if part != "[key]") or "recipe"
     where += origin

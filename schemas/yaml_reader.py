@@ -41,8 +41,6 @@ class UnreadableYaml(ValueError):
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(f"line {line}: {what}" if line else what)
-        self.line = line
-        self.what = what
 
 
 @dataclass

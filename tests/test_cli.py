@@ -13,9 +13,8 @@ from support import toys
 from support.processes import TOOLLOOM
 from typer.testing import CliRunner, Result
 
-from toolloom import prompts
+from toolloom import FakeServer, prompts
 from toolloom.cli import app
-from toolloom.llm import FakeServer
 from toolloom.pipeline import run as runner
 from toolloom.pipeline.pages.dialogue import rejected_view
 from toolloom.pipeline.render.section import visible

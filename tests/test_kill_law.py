@@ -14,7 +14,7 @@ import pytest
 from support.killable import Runs
 from support.processes import Endpoint, committed, hashes
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 
 POINTS = (
     ("feed", 2),

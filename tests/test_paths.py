@@ -71,7 +71,7 @@ class Trace:
 
 def record_path(folder: Path) -> Trace:
     """A run of two queries, of which the first is accepted, and its publication."""
-    from toolloom.llm import FakeServer
+    from toolloom import FakeServer
     from toolloom.pipeline.run import make_dataset
     from toolloom.schemas import parse_recipe
 
@@ -88,9 +88,9 @@ def record_path(folder: Path) -> Trace:
 
 def request_path(folder: Path) -> Trace:
     """The domain agent asks for one domain."""
+    from toolloom import FakeServer, Gateway
     from toolloom.agents import domain
     from toolloom.agents.ask import Job
-    from toolloom.llm import FakeServer, Gateway
     from toolloom.schemas import Brief, parse_recipe
 
     path = Trace()

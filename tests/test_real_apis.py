@@ -13,9 +13,8 @@ from support.processes import hashes
 from support.shelf import COMMAND
 from typer.testing import CliRunner
 
-from toolloom import load_recipe, make_dataset
+from toolloom import FakeServer, load_recipe, make_dataset
 from toolloom.cli import app
-from toolloom.llm import FakeServer
 from toolloom.pipeline.run import Made
 from toolloom.schemas import Failure, Sample
 
@@ -182,9 +181,9 @@ async def test_real_errors_make_dialogues_about_recovering(
     ("change", "told"),
     [
         ({"path": "nowhere.yaml"}, "nowhere.yaml"),
-        ({"execute": ["add_tux"]}, "Did you mean add_tax?"),
-        ({"only": ["add_tux"]}, "Did you mean add_tax?"),
-        ({"values": {"prices": [3]}}, "Did you mean price?"),
+        ({"execute": ["add_tux"]}, "did you mean `add_tax`?"),
+        ({"only": ["add_tux"]}, "did you mean `add_tax`?"),
+        ({"values": {"prices": [3]}}, "did you mean `price`?"),
     ],
 )
 def test_a_source_that_does_not_fit_is_told_before_a_run(

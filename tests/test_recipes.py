@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolloom.pipeline.apis.sources import imported
-from toolloom.pipeline.environments.executed import Executions
+from toolloom.pipeline.environments.executed import Executions, Session
 from toolloom.schemas import Api, Failure, Recipe, load_recipe
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +31,7 @@ async def calls(
 ) -> list[Any]:
     """The executions of calls of one dialogue."""
     executions = Executions(of.apis.sources, None, of.seed)
-    async with executions.session("q0") as session:
+    async with Session(executions, "q0") as session:
         return [await session.run(known[name], arguments) for name, arguments in wanted]
 
 

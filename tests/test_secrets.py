@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.processes import TOOLLOOM
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.llm.scripted import Scripted, ScriptedFailure, ScriptedReply, improvise
 from toolloom.schemas import JsonObject, digest
 

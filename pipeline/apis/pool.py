@@ -9,7 +9,6 @@ be shown, and rules leave APIs out of it.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import count
+from os.path import isfile
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from toolloom.pipeline.checks.schema import misshapen
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.render.section import Section, safe_json, short
+from toolloom.pipeline.store.documents import nearest
 from toolloom.pipeline.store.files import hold_folder, read_lines, record_line, replacing, to_text
 from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError, first_error
 
@@ -143,19 +144,13 @@ def find_pool(outputs: Path, name: str) -> PoolFolder:
             return PoolFolder(path)
     files = (outputs / "pools").glob("*/apis.jsonl")
     known = sorted(file.parent.name for file in files if file.is_file())
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = "There is none yet: `toolloom apis import` makes one."
-    if known:
-        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
-    raise NothingFound(f"There is no pool {name!r} in {outputs / 'pools'}. {hint}")
+    hint = nearest(name, known) if known else "`toolloom apis import` makes one."
+    raise NothingFound(f"There is no pool {name!r} in {outputs / 'pools'}: {hint}")
 
 
 def holds_pool(path: Path) -> bool:
     """Whether it is a pool's folder."""
-    try:
-        return (path / "apis.jsonl").is_file()
-    except (OSError, ValueError):  # such as a name that is too long
-        return False
+    return isfile(path / "apis.jsonl")  # not a method, which raises at a name that is too long
 
 
 def open_pool(outputs: Path, name: str) -> PoolFolder:

@@ -8,11 +8,11 @@ functions runs their file.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +23,7 @@ from toolloom.pipeline.formats import api_bank, chat, openapi, toolbench
 from toolloom.pipeline.formats.import_log import ImportLog, reference
 from toolloom.pipeline.formats.rows import LARGEST, UNREAD, in_lines, load, rows
 from toolloom.pipeline.render.section import Section, first_lines, short
+from toolloom.pipeline.store.documents import nearest
 from toolloom.pipeline.store.files import file_text
 from toolloom.schemas import (
     Api,
@@ -31,6 +32,7 @@ from toolloom.schemas import (
     ImportReport,
     NothingFound,
     StoreError,
+    grouped,
 )
 
 READERS: dict[str, ModuleType] = {  # the one that fits most stands last
@@ -133,9 +135,8 @@ def read_source(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator
         known = functions if number < 4 else parameters
         for name in getattr(source, field):
             if name not in known:
-                near = difflib.get_close_matches(name, sorted(known), n=1)
-                hint = f" Did you mean {near[0]}?" if near else ""
-                raise ImportFailed(f"`{field}` names {name}, which is not there.{hint}")
+                hint = nearest(name, known)
+                raise ImportFailed(f"`{field}` names {name}, which is not there: {hint}")
 
 
 def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[Api]:
@@ -324,11 +325,8 @@ def imported(source: ApiSource) -> tuple[list[Api], ImportReport]:
     return items, ledger.report(imported=len(items))
 
 
-def mended_by(report: ImportReport) -> dict[str, tuple[str, ...]]:
+def mended_by(report: ImportReport) -> Mapping[str, Sequence[str]]:
     """What an import changed in each API, by its id."""
-    lines: dict[str, tuple[str, ...]] = {}
-    for cut in report.cut:
-        lines[cut.api] = (*lines.get(cut.api, ()), f"{cut.place} was cut ({cut.why})")
-    for renamed in report.renamed:
-        lines[renamed.api] = (*lines.get(renamed.api, ()), f"renamed from {renamed.old!r}")
-    return lines
+    cut = ((each.api, f"{each.place} was cut ({each.why})") for each in report.cut)
+    renamed = ((each.api, f"renamed from {each.old!r}") for each in report.renamed)
+    return grouped(chain(cut, renamed))

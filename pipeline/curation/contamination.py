@@ -333,11 +333,9 @@ class BenchmarkIndex:
         for turn in turns:
             found = words(turn)
             for place, run in enumerate(runs(found)):
-                if run in self._runs:
-                    theirs = words(self._noted[self._runs[run]][2])
-                    return self._matched(
-                        "words", self._runs[run], shared(found, place, theirs), turn
-                    )
+                if (number := self._runs.get(run)) is not None:
+                    both = shared(found, place, words(self._noted[number][2]))
+                    return self._matched("words", number, both, turn)
         for text in ("\n".join(turns), *turns[:1]):
             short = whole(words(text))
             if short in self._wholes:

@@ -54,11 +54,6 @@ class Result:
     observation: Observation
     failure: Failure | None = None
 
-    @property
-    def ended(self) -> bool:
-        """Whether it took the process with it, so that the next call needs a new one."""
-        return self.failure in (Failure.TIME_LIMIT, Failure.CRASH)
-
 
 def failed(why: Failure, words: str) -> Result:
     """A failure, in the words of whoever noticed it."""

@@ -20,6 +20,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import TypeAdapter
+
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.messages import WORK
 from toolloom.pipeline.environments.commands import ExecutionSource, function_files
@@ -27,7 +29,6 @@ from toolloom.pipeline.environments.environment import (
     Environment,
     Executed,
     Executor,
-    Result,
     failed,
     play,
 )
@@ -119,6 +120,11 @@ LOST = failed(
     Failure.CRASH,
     "The process has ended, and the calls before this one ended it again or took too long.",
 )
+ENDING = (
+    Failure.TIME_LIMIT,
+    Failure.CRASH,
+)  # with it the process is gone
+EXECUTED = TypeAdapter(Executed)  # as the cache holds it
 AT_ONCE = 4  # sessions with a process
 REPLAYS = 2  # tries to bring about a state again
 
@@ -131,7 +137,7 @@ class Executions:
         self.cache = cache
         self.seed = seed
         self._places: dict[tuple[Source, str, str], ExecutionSource | None] = {}
-        self._slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        self.slots = asyncio.Semaphore(AT_ONCE)  # of sessions with a process, however many it has
 
     def place(self, api: Api) -> ExecutionSource | None:
         """Where an API is executed, if it is. Raises ToolloomError if it cannot run."""
@@ -140,23 +146,15 @@ class Executions:
             self._places[known] = find_place(api, self.sources)
         return self._places[known]
 
-    def session(self, sample: str, attempt: str = "play") -> Session:
-        """For the calls of one sample; `attempt` tells apart several goes at the same one."""
-        return Session(self, sample, attempt)
-
-    def slot(self) -> asyncio.Semaphore:
-        """Taken by a session that has a process, however many it has."""
-        loop = asyncio.get_running_loop()
-        return self._slots.setdefault(loop, asyncio.Semaphore(AT_ONCE))
-
 
 @dataclass
 class Session(Executor):
-    """The calls of one sample, in order, from a state that is fresh when it begins."""
+    """The calls of one sample, in order, from a state that is fresh when it begins. `attempt`
+    tells apart several goes at the same one."""
 
     executions: Executions
     sample: str
-    attempt: str
+    attempt: str = "play"
     _calls: list[tuple[ExecutionSource, str, JsonObject, Executed]] = field(default_factory=list)
     _servers: dict[str, tuple[McpSession, frozenset[str], AsyncExitStack]] = field(
         default_factory=dict
@@ -198,22 +196,16 @@ class Session(Executor):
             if body is None:
                 server = await self._server(place, name)
                 result = await server.call(name, arguments) if server else LOST
-                if result.ended:
+                if result.failure in ENDING:
                     await self._close(place.fingerprint)
-                seen = result.observation.model_dump(mode="json")
-                execution = Execution(
-                    kind="executed", by=place.by, failure=result.failure, digest=digest(seen, 64)
-                )
-                how = execution.model_dump(mode="json")
-                body = canonical({"observation": seen, "execution": how})
+                seen = digest(result.observation.model_dump(mode="json"), 64)
+                how = Execution(kind="executed", by=place.by, failure=result.failure, digest=seen)
+                done = Executed(result.observation, how)
+                body = canonical(EXECUTED.dump_python(done, mode="json"))
                 if cache:  # it cost no request
                     work = {name: getattr(WORK.get(), name) for name in ("run", "stage", "agent")}
                     body = await cache.write(Entry(key, body, "execution", **work, requests=0))
-            held = json.loads(body)
-            executed = Executed(
-                Observation.model_validate(held["observation"]),
-                Execution.model_validate(held["execution"]),
-            )
+            executed = EXECUTED.validate_python(json.loads(body))
             self._calls.append((place, name, arguments, executed))
             return executed
 
@@ -230,20 +222,20 @@ class Session(Executor):
         earlier = [
             (called, given)
             for at, called, given, done in self._calls
-            if at == place and not Result(done.observation, done.execution.failure).ended
+            if at == place and done.execution.failure not in ENDING
         ]
         from toolloom.pipeline.environments.mcp import connect  # half a second to load
 
         allowed = frozenset({name, *place.source.execute, *(called for called, _ in earlier)})
         for _ in range(REPLAYS):
             if not self._holds:
-                await self._slots.enter_async_context(self.executions.slot())
+                await self._slots.enter_async_context(self.executions.slots)
                 self._holds = True
             stack = AsyncExitStack()
             server = await stack.enter_async_context(connect(place, allowed))
             self._servers[place.fingerprint] = server, allowed, stack
             for called, given in earlier:
-                if (await server.call(called, given)).ended:
+                if (await server.call(called, given)).failure in ENDING:
                     break
             else:
                 return server
@@ -265,7 +257,7 @@ async def replay(dialogue: Dialogue, executions: Executions) -> tuple[Finding, .
     """
     again = list(takewhile(lambda message: message.role == "system", dialogue.messages))
     apis = {api.function: api for api in dialogue.query.pool}
-    async with executions.session(dialogue.id, attempt="replay") as session:
+    async with Session(executions, dialogue.id, "replay") as session:
         before = Recording(dialogue.messages, session)
         known = Environment(dialogue.query.pool, [before], before.search)
         await play(again, before, before, known)

@@ -44,18 +44,12 @@ LOCAL = max(2, os.cpu_count() or 1)  # workers of a cluster of our own
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-async def work_on_shard(
-    stage: str, shard: int, work: Callable[[], Awaitable[ShardResult]]
-) -> ShardResult:
-    """A shard on a worker. Dask and Ray give it to another one if this one dies."""
-    return await work()
-
-
-async def without_secrets(given: ShardTask) -> ShardResult:
-    """A shard, of whose failure Prefect is told without the secrets that came with it."""
+async def work_on_shard(stage: str, shard: int, work: Callable[[], Awaitable[Any]]) -> Any:
+    """A shard, here or on a worker: Dask and Ray give it to another one if that dies. Prefect is
+    told of a failure without the secrets that came with it; skipped shards make no task run."""
     hide_in_logs()
     with hidden():
-        return await run_shard(given)
+        return await work()
 
 
 @flow(name="toolloom")
@@ -103,7 +97,7 @@ async def submitted(
     parameters = {
         "stage": given.stage.name,
         "shard": given.shard,
-        "work": partial(without_secrets, given),
+        "work": partial(run_shard, given),
     }
     # The server by its address, also if this process started it, and a flow that can be
     # imported everywhere.

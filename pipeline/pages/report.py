@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from itertools import accumulate, groupby, islice
+from os.path import isdir
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -536,19 +537,19 @@ def path_of(version: Version, output: Path | None) -> Path:
     StoreError rather than to write over a file that is no report."""
     name = f"{version.name}-{version.number}.html"
     path = Path(name) if output is None else output
-    try:
-        path = path / name if path.is_dir() else path
-        is_there, is_other = path.parent.is_dir(), False
-        if path.exists():
-            with path.open("rb") as file:
-                is_other = file.read(len(MARK)) != MARK
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path}: cannot be read ({error}). Choose another --output.") from error
-    if not is_there:
+    path = path / name if isdir(path) else path  # no method of it, which raises at odd names
+    if not isdir(path.parent):
         raise StoreError(
             f"{path.parent}: there is no such folder. Make it, or choose another place with "
             "--output."
         )
+    try:
+        with path.open("rb") as file:
+            is_other = file.read(len(MARK)) != MARK
+    except FileNotFoundError:
+        return path
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: cannot be read ({error}). Choose another --output.") from error
     if is_other:
         raise StoreError(
             f"{path}: exists, and is not a report of toolloom's. Choose another file with --output."

@@ -7,7 +7,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from toolloom.pipeline.dataset.figures import (
@@ -421,13 +420,12 @@ def recipe_sections(recipe: Recipe) -> list[Section]:
     endpoints = [e for e in map(recipe.endpoint, asked) if not (e.local or e.absent)]
     lacking = sorted({e.key_env for e in endpoints} - os.environ.keys())
     notes = [
+        f"The run stops before it passes {' or '.join(limits)}." if limits else "",
         too_small(recipe),
         *(f"Note: {key} is not set; endpoints that ask for a key will refuse." for key in lacking),
     ]
-    if limits:
-        stops = f"The run stops before it passes {' or '.join(limits)}."
-        return [*sections, Section(note="\n".join(filter(None, (stops, *notes))))]
-    return [*sections[:-1], replace(sections[-1], note="\n".join(filter(None, notes)))]
+    note = "\n".join(filter(None, notes))
+    return [*sections, Section(note=note)] if note else sections
 
 
 def _plan(recipe: Recipe, in_worlds: int) -> Iterator[str]:

@@ -13,8 +13,8 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -202,10 +202,10 @@ def _malformed(path: Path, number: int, why: str) -> StoreError:
 
 
 @contextmanager
-def hold(path: Path, busy: Callable[[], ToolloomError] | None = None) -> Iterator[None]:
+def hold(path: Path, busy: ToolloomError | None = None) -> Iterator[None]:
     """Hold a lock file, which is made and stays. Two threads of one process keep apart too.
 
-    Waits for whoever holds it, or raises the error that `busy` makes. Raises StoreError if the
+    Waits for whoever holds it, or raises the error `busy`. Raises StoreError if the
     file cannot be written or locked.
     """
     from filelock import FileLock, Timeout
@@ -217,7 +217,7 @@ def hold(path: Path, busy: Callable[[], ToolloomError] | None = None) -> Iterato
         lock.acquire(timeout=-1 if busy is None else MOMENT)
     except Timeout as error:
         assert busy
-        raise busy() from error
+        raise busy from error
     except OSError as error:
         done = "locked" if error.errno in UNLOCKABLE else "written"
         raise explain(path.parent, error, done) from error
@@ -227,13 +227,10 @@ def hold(path: Path, busy: Callable[[], ToolloomError] | None = None) -> Iterato
         lock.release()
 
 
-@contextmanager
-def hold_folder(folder: Path, busy: str | None = None) -> Iterator[None]:
+def hold_folder(folder: Path, busy: str | None = None) -> AbstractContextManager[None]:
     """Hold a run, a pool or a dataset while it is written. Waits for another process that holds it,
     or raises StoreError with the text `busy`."""
-    refuse = None if busy is None else lambda: StoreError(f"{folder}: {busy}")
-    with hold(folder / LOCK, refuse):
-        yield
+    return hold(folder / LOCK, None if busy is None else StoreError(f"{folder}: {busy}"))
 
 
 @contextmanager
@@ -248,12 +245,10 @@ def hold_dataset(outputs: Path, name: str) -> Iterator[None]:
         yield
         return
 
-    def busy() -> Busy:
-        return Busy(
-            f"dataset {name}: another process is working on its next version ({path} is locked). "
-            "Wait for it to end."
-        )
-
+    busy = Busy(
+        f"dataset {name}: another process is working on its next version ({path} is locked). "
+        "Wait for it to end."
+    )
     with hold(path, busy):
         _MINE.set(_MINE.get() | {path})
         try:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from os.path import isdir, isfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, ClassVar, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, ClassVar, TypeAlias, cast
 
 from pydantic import BaseModel, Field, JsonValue, StringConstraints, ValidationError
 
@@ -234,19 +234,13 @@ def _length(value: Any) -> int:
     return sum(map(len, value)) if isinstance(value, list) else 8
 
 
-class VersionWriter:
+class VersionWriter(ExitStack):
     """Writes the Parquet files of a version: `<config>/<split>-00000-of-00001.parquet`."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self._folder = folder
         self._tables: dict[tuple[str, str], list[ParquetTable]] = {}  # the last one is open
-        self._open = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
 
     def add(self, config: Config, split: str, row: JsonObject) -> None:
         """Add a row, encoded."""
@@ -256,7 +250,7 @@ class VersionWriter:
                 files[-1].close()
             path = self._folder / config.name / f".{split}" / f"{len(files)}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.append(ParquetTable(config.schema, path, self._open))
+            files.append(ParquetTable(config.schema, path, self))
         files[-1].add(row)
 
     def finish(self) -> None:

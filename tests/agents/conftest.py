@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from toolloom import FakeServer, Gateway
 from toolloom.agents.ask import Job
-from toolloom.llm import FakeServer, Gateway
 from toolloom.llm.scripted import Script, Scripted
 from toolloom.schemas import Endpoint
 

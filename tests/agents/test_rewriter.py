@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from toolloom import FakeServer
 from toolloom.agents import rewriter
-from toolloom.llm import FakeServer
 from toolloom.llm.scripted import ScriptedReply
 from toolloom.pipeline.stage import use_of
 from toolloom.schemas import (

@@ -16,7 +16,7 @@ from support.processes import TOOLLOOM
 from support.screen import shown
 from support.shelf import COMMAND
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.pipeline.apis.pool import open_pool
 from toolloom.pipeline.apis.sources import sections
 from toolloom.pipeline.formats.import_log import ImportLog
@@ -43,7 +43,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["import", "sea", "--into", "mine", "--format", "opnapi"], "did you mean `openapi`?"),
         (["import", "sea", "--into", "file/mine"], "cannot be written"),
         (["import", "se\x1b[2J", "--into", "mine"], "se\\x1b[2J does not exist"),
-        (["list", "see"], "Did you mean sea?"),
+        (["list", "see"], "did you mean `sea`?"),
         (["list", "sea", "--category", "See"], "did you mean `Sea`?"),
         (["list", "sea", "--tool", "x"], "use one of: Almanac, Harbour"),
         (["show", "sea", "tide"], "Did you mean tides"),

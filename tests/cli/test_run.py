@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.commands import call
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 
 estimate = partial(call, "estimate", "toy.yaml", "-n", 3)
 RECIPE = """

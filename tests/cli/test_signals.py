@@ -15,7 +15,7 @@ import pytest
 from support.processes import committed
 from support.waiting import wait_for
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.llm.scripted import Scripted, improvise
 from toolloom.schemas import JsonObject
 

@@ -14,8 +14,8 @@ from support.author import Author
 from support.commands import call
 from typer.testing import CliRunner
 
+from toolloom import FakeServer
 from toolloom.cli import app
-from toolloom.llm import FakeServer
 from toolloom.pipeline.worlds import soundness
 from toolloom.pipeline.worlds.library import apis_of
 

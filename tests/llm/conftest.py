@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolloom.llm import FakeServer, Gateway, Request
+from toolloom import FakeServer, Gateway
+from toolloom.llm import Request
 from toolloom.schemas import Endpoint, JsonObject, Price
 
 PRICES = {"fake": Price(prompt=1.0, completion=2.0, cached=0.25)}

@@ -17,7 +17,7 @@ import pytest
 from support.batch_server import QUICK, Batching, BatchServer, ask_all, echo, opened, rows
 from support.waiting import until
 
-from toolloom.llm import FakeServer, Gateway
+from toolloom import FakeServer, Gateway
 from toolloom.llm.batch import outcomes
 from toolloom.llm.scripted import ScriptedFailure
 from toolloom.schemas import (
@@ -118,7 +118,7 @@ async def test_a_reply_keeps_its_price(cache, batched, plain, city):
             async with opened(cache, endpoint, prices=prices) as model:
                 first = await model.complete(plain(schema=city))
                 second = await model.complete(plain("in a batch", schema=city))
-                costs.append([model.cost(first), model.cost(second)])
+                costs.append([model.usage(first).cost, model.usage(second).cost])
         assert server.received == 2
     rates = zip((first, second), (10e-6, 5e-6), strict=True)
     told = [(reply.prompt_tokens + reply.completion_tokens) * rate for reply, rate in rates]

@@ -9,7 +9,7 @@ import time
 import pytest
 from support.waiting import until
 
-from toolloom.llm import FakeServer, Gateway
+from toolloom import FakeServer, Gateway
 from toolloom.llm.scripted import ScriptedFailure
 from toolloom.schemas import EndpointDenied, EndpointDown, ModelMissing, RequestRefused
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from support.waiting import until
 
-from toolloom.llm import FakeServer, Gateway
+from toolloom import FakeServer, Gateway
 from toolloom.llm.client import ConcurrencyLimit, Quota
 from toolloom.llm.messages import WORK, Work
 from toolloom.llm.scripted import ScriptedFailure

@@ -58,7 +58,7 @@ def test_completions_have_many_forms(content, text, usage, told):
     """Text, parts, nothing and refusals are read; what cannot be written is replaced. What is no
     possible number of tokens counts as not told."""
     raw = json.dumps({"choices": [{"message": content}], "usage": usage})
-    reply = decode(raw, cached=False)
+    reply = decode(raw)
     assert (reply.text, reply.prompt_tokens, reply.completion_tokens, reply.metered) == (
         text,
         *told,
@@ -75,7 +75,7 @@ def test_completions_have_many_forms(content, text, usage, told):
 def test_other_bodies_are_no_completions(raw):
     """A body without a message is no completion."""
     with pytest.raises(Garbled):
-        decode(raw, cached=False)
+        decode(raw)
 
 
 def test_keys_are_the_same_for_ever(plain, city):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.screen import shown
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.pipeline.dataset.figures import Counts, Summary
 from toolloom.pipeline.estimate import Sampled, estimate, forecast
 from toolloom.pipeline.pages.sections import forecast_sections

@@ -15,7 +15,7 @@ from support import toys
 from support.toys import files
 from support.toys import whole as recipe
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.pipeline.run import run
 from toolloom.pipeline.stage import (
     Context,

@@ -11,7 +11,7 @@ from support import toys
 from support.toys import Before
 from support.toys import whole as recipe
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.llm.scripted import improvise
 from toolloom.pipeline.run import run
 from toolloom.pipeline.sampling.draw import Group, distinct

@@ -50,7 +50,7 @@ PRICES = {"m": {"prompt": 2, "completion": 8}}
         ),
         ({"prices": {"m": {"completion": 1}}}, "prices.m.prompt: missing; it has no default."),
         ({"queries": {"abilities": {"cal": 1}}}, "queries.abilities.cal: Input should be 'call'"),
-        ({"queries": {"scenarios": {"single": -1}}}, "weights must not be negative"),
+        ({"queries": {"scenarios": {"single": -1}}}, "queries.scenarios.single: Input should be"),
         ({"queries": {"abilities": {"call": 0}}}, "one must be above 0"),
         ({"tester": {"votes": 2}}, "tester.votes: must be odd, so that there is a majority, or 0"),
         ({"name": "My Set"}, "name: String should match pattern"),

@@ -12,7 +12,7 @@ import yaml
 
 from support import toys
 from toolloom.agents import simulator
-from toolloom.agents.ask import Job
+from toolloom.agents.ask import Costs, Job
 from toolloom.llm import Gateway
 from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.checks.world.interpreter import Machine
@@ -85,7 +85,7 @@ async def outcome_of(
     found = search or Finder(SearchPlan()).search
     environment = simulator.environment_of(asked, [session], found, limit)
     messages = [simulator.system_turn(asked)]
-    return await simulator.played(asked, job, messages, script, environment)
+    return await simulator.played(asked, job, messages, script, environment, Costs())
 
 
 async def played(

@@ -21,7 +21,7 @@ import httpx
 
 from support.processes import whole_recipe
 from support.waiting import wait_for
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 
 PREFECT = [sys.executable, "-m", "prefect"]
 KEY = "sesame-open-0123"  # what those who work for a server have in PLAIN_NAME

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from support.conversations import called
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.pipeline.apis.search import Finder
 from toolloom.pipeline.environments.environment import Executed, Executor
 from toolloom.pipeline.stage import Context, Stage, StageInput

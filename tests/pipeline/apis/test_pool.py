@@ -199,7 +199,7 @@ def test_a_pool_is_found_by_name_or_path(tmp_path: Path, pool: PoolFolder) -> No
     assert find_pool(tmp_path, str(elsewhere.path)).path == elsewhere.path
     for name in ("mine", f"{tmp_path}/pools/mine"):
         assert find_pool(tmp_path, name).path == pool.path
-    with pytest.raises(NothingFound, match=r"Did you mean mine\?"):
+    with pytest.raises(NothingFound, match=r"did you mean `mine`\?"):
         find_pool(tmp_path, "mien")
 
 
@@ -207,7 +207,7 @@ def test_a_pool_is_found_by_name_or_path(tmp_path: Path, pool: PoolFolder) -> No
 def test_a_pool_that_is_not_there_is_named(tmp_path: Path, pool: PoolFolder, name: str) -> None:
     """What is not found is an error that lists what there is."""
     bring(pool, api("buy"))
-    with pytest.raises(NothingFound, match=r"There are: mine|There is no pool"):
+    with pytest.raises(NothingFound, match=r"known are: mine|There is no pool"):
         find_pool(tmp_path, name)
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import toys
 
-from toolloom.llm import Embedder, FakeServer, Gateway
+from toolloom import FakeServer, Gateway
+from toolloom.llm import Embedder
 from toolloom.pipeline.apis import search as retrieval
 from toolloom.pipeline.apis.search import Finder, ndcg
 from toolloom.schemas import Api, Endpoint, JsonObject, SearchPlan

@@ -7,7 +7,7 @@ import pytest
 from support import toys
 from support.screen import shown
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.pipeline.dataset.figures import (
     Combinations,
     Counts,

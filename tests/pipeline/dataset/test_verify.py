@@ -19,8 +19,8 @@ from support.foreign_rows import INSTRUCTION, TREE
 from support.tampered import Row, fix, found, only, read_manifest, rows_of, write_rows
 from typer.testing import CliRunner, Result
 
+from toolloom import FakeServer
 from toolloom.cli import app
-from toolloom.llm import FakeServer
 from toolloom.pipeline.dataset.configs import INSTRUCTIONS, PLANNING, SFT, is_trained
 from toolloom.pipeline.dataset.figures import describe
 from toolloom.pipeline.dataset.verify import FaultKind, VerifyReport, verify

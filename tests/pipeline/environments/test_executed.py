@@ -15,7 +15,7 @@ from support.shelf import tool
 from toolloom.llm.cache import Cache
 from toolloom.pipeline.environments import executed as sessions
 from toolloom.pipeline.environments.environment import Executed
-from toolloom.pipeline.environments.executed import Executions, replay
+from toolloom.pipeline.environments.executed import Executions, Session, replay
 from toolloom.schemas import (
     Api,
     ApiSource,
@@ -83,7 +83,7 @@ def put(number: Any) -> Call:
 
 async def run(executions: Executions, *calls: Call, sample: str = "s1") -> list[Executed]:
     """What comes of a sample's calls, one after the other."""
-    async with executions.session(sample) as session:
+    async with Session(executions, sample) as session:
         return [await session.run(*call) for call in calls]
 
 
@@ -130,7 +130,7 @@ async def test_only_what_the_recipe_names_is_executed(
 ) -> None:
     """Opt-in by source and by name: an operation's own, as it is, legal, unique or of its module."""
     executions, api = Executions([shelf.source(execute=execute)], None, 0), tool(name, **changes)
-    async with executions.session("s1") as session:
+    async with Session(executions, "s1") as session:
         assert session.runs(api) is runs
         assert session.runs(tool("add")) is ("add" in execute)  # whatever was asked before
         if not runs:
@@ -204,7 +204,7 @@ async def test_what_decides_a_result_is_in_its_key(
     source = sums(environment=("STARTS",))
 
     async def play(*at: str, of: ApiSource = source, seed: int = 0, first: int = 1) -> int:
-        async with Executions([of], cache, seed).session(*at or ("s1",)) as session:
+        async with Session(Executions([of], cache, seed), *at or ("s1",)) as session:
             for number in (first, 2):
                 await session.run(*put(number))
         return starts()
@@ -249,7 +249,7 @@ async def test_one_sample_may_use_several_sources(
 
 async def test_calls_at_once_are_made_one_after_the_other(sums: MakeSource) -> None:
     """Parallel calls of a sample have an order, or their results would depend on chance."""
-    async with Executions([sums()], None, 0).session("s1") as session:
+    async with Session(Executions([sums()], None, 0), "s1") as session:
         calls = (session.run(*put(1)) for _ in range(3))
         assert responses(await asyncio.gather(*calls)) == [1, 2, 3]
         # Half a character, as a model may write it, is an argument like any other.

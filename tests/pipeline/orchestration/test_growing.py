@@ -12,7 +12,7 @@ from support import prefect_loopback
 from support.prefect_loopback import KEY, Served, write_recipe
 from support.waiting import PATIENCE
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.llm.scripted import ScriptedFailure, improvise
 
 pytestmark = pytest.mark.slow

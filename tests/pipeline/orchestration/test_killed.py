@@ -13,7 +13,7 @@ from support.prefect_loopback import PrefectServer, write_recipe
 from support.processes import TOOLLOOM, committed, hashes
 from support.waiting import come_to_rest, wait_for
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 
 ASKED = 50  # requests after which a run of 230 is ended
 ROOT = Path(__file__).parents[3]

@@ -17,7 +17,7 @@ from support.prefect_loopback import family, write_recipe
 from support.processes import TOOLLOOM
 from support.waiting import wait_for
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.pipeline.orchestration.server import (
     check_deployment,
     check_server,

@@ -14,7 +14,7 @@ from toolloom.pipeline.pages.screen import Screen
 from toolloom.pipeline.run import Made, Progress, make_dataset
 from toolloom.pipeline.stage import Stage
 from toolloom.pipeline.store.run_folder import Mark
-from toolloom.schemas import Outcome, Reason
+from toolloom.schemas import Outcome, Reason, Usage
 
 COUNTED = (
     replace(toys.DOMAINS, expects=lambda recipe, _: recipe.apis.domains),
@@ -104,7 +104,7 @@ def test_bars_on_a_terminal() -> None:
     console = Console(file=io.StringIO(), width=120, force_terminal=True, color_system=None)
     screen = Screen(console)
     screen.planned(toys.recipe(prices={"m": {"prompt": 1}}), COUNTED)
-    screen.opened(Stats(asked=7, retries=2, cost=0.5))
+    screen.opened(Stats(asked=7, retries=2, used=Usage(cost=0.5)))
     screen.worked("queries", good(0))
     screen._began -= 70
     console.print(screen.bars())

@@ -11,7 +11,7 @@ import pytest
 from support import lending
 from support.toys import ALL_IN_TRAIN
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.llm.scripted import improvise
 from toolloom.pipeline.checks.world.interpreter import Machine, State
 from toolloom.pipeline.run import run_recipe

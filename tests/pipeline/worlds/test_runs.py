@@ -13,7 +13,7 @@ from support import lending
 from support.author import Author
 from support.toys import ALL_IN_TRAIN
 
-from toolloom.llm import FakeServer
+from toolloom import FakeServer
 from toolloom.llm.scripted import improvise
 from toolloom.pipeline.dataset.verify import verify
 from toolloom.pipeline.run import Made, run_recipe

@@ -163,7 +163,7 @@ def test_two_exports_to_a_folder_follow_each_other(tmp_path: Path) -> None:
         files = ExportFiles(tmp_path, stack)
         files.write(tmp_path / "a.jsonl", ExportFile("", "jsonl"), {})
         with pytest.raises(ExportError, match="busy"):
-            hold(tmp_path / LOCK, lambda: ExportError("busy")).__enter__()
+            hold(tmp_path / LOCK, ExportError("busy")).__enter__()
         files.finish()
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
