@@ -511,8 +511,8 @@ def _look_at_made(
 
 def _difference(config: Config, row: JsonObject, stored: JsonObject) -> str:
     """Where a stored row is not what is to be stored; nothing if it is."""
-    found = _differences("", stored, config.columns.encode(row))
-    return next((place for place, *_ in found), "")
+    due = config.columns.encode(row)
+    return "" if stored == due else next((place for place, *_ in _differences("", stored, due)), "")
 
 
 def _look_at_sample(
