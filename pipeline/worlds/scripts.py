@@ -434,21 +434,25 @@ def moves(row: Play, machine: Machine, query: Query) -> Iterator[environment.Mov
 def _batches(row: Play, machine: Machine, searches: bool = False) -> list[list[tuple[str, Any]]]:
     """The parts of a row one by one, but calls that go side by side together."""
     batches: list[list[tuple[str, Any]]] = [[]]
-    for role, part in row.messages:
+    for number, (role, part) in enumerate(row.messages):
         if role == "search" and not searches:
             continue
         calls = [call for _, call in batches[-1] if isinstance(call, MadeCall)]
-        if calls and isinstance(part, MadeCall) and _independent(part, calls, machine):
+        later = [call for _, call in row.messages[number:] if isinstance(call, MadeCall)]
+        if calls and isinstance(part, MadeCall) and _independent(part, calls, later, machine):
             batches[-1].append((role, part))
         else:
             batches.append([(role, part)])
     return batches[1:]
 
 
-def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) -> bool:
+def _independent(
+    call: MadeCall, batch: Sequence[MadeCall], later: Sequence[MadeCall], machine: Machine
+) -> bool:
     """Whether a call may go side by side with those before it: it reads, as they do, or does the
     same to another thing; nothing of theirs is in it; and none of theirs could have made it
-    needless. A search after a search may be made because of what the first one found."""
+    needless. A search after a search may be made because of what the first one found, and another
+    look-up for what the first one did not show: of two lockers, the one that no parcel is in."""
     in_vain = any(other.error or other.response in (None, []) for other in batch)
     if call.follows or call.error or in_vain:
         return False
@@ -457,8 +461,19 @@ def _independent(call: MadeCall, batch: Sequence[MadeCall], machine: Machine) ->
     changes = any(machine.operations[other.name].changes for other in (call, *batch))
     if not keyed if same else changes:
         return False
+    if any(
+        other.name != call.name and _serves(other, later) & _serves(call, later) for other in batch
+    ):
+        return False
     given = set(texts_in(call.arguments))
     return not given & {text for other in batch for text in texts_in(other.response)}
+
+
+def _serves(call: MadeCall, later: Sequence[MadeCall]) -> set[tuple[str, str]]:
+    """Operations and arguments that later calls give a text of a call's result."""
+    shown = {*texts_in(call.response)}
+    given = ((each.name, item) for each in later for item in each.arguments.items())
+    return {(name, argument) for name, (argument, value) in given if {*texts_in(value)} & shown}
 
 
 def scenario_of(script: WorldScript, row: Play, machine: Machine) -> Scenario:
