@@ -16,6 +16,7 @@ from toolloom.pipeline.checks.world.outcome import tells
 
 TABLE = yaml.safe_load(Path(__file__).with_name("phrasings.yaml").read_text("utf-8"))
 NOW = "2026-05-12T10:00"
+MORNING = dt.datetime.fromisoformat(NOW)
 
 
 def judged() -> Iterator[tuple[Any, bool]]:
@@ -31,7 +32,7 @@ def test_a_fact_is_told_in_words_of_ones_own() -> None:
     wrong = [e["reply"] for e, told in judged() if told != e.get("judged", e["told"])]
     assert wrong == []
     assert sum(told and entry["told"] for entry, told in judged()) >= 40
-    room, now = {"title": "room"}, dt.datetime.fromisoformat(NOW)
+    room, now = {"title": "room"}, MORNING
     assert not tells("You have the Garden Queen.", "Harbor Queen", room, now)
     assert tells("It is allowed.", True, {"title": "allowed"}, now)
     assert not tells("I can't change the amount.", 0, {"title": "amount"}, now)
@@ -43,12 +44,10 @@ def test_what_follows_from_two_results_is_founded() -> None:
         numbers = entry["results"]
         rows = tuple({"amount": number} for number in numbers)
         values = (*numbers, len(numbers))
-        evidence = Evidence((), values, (), dt.datetime.fromisoformat(NOW), rows=rows)
+        evidence = Evidence((), values, (), MORNING, rows=rows)
         found = [c for c in unfounded(entry["reply"], evidence, names=False) if c.kind == "number"]
         assert found == [], entry["reply"]
-    evidence = Evidence(
-        (), (55, 40), (), dt.datetime.fromisoformat(NOW), rows=({"a": 55}, {"a": 40})
-    )
+    evidence = Evidence((), (55, 40), (), MORNING, rows=({"a": 55}, {"a": 40}))
     assert [c.text for c in unfounded("That leaves £25.", evidence)] == ["25"]
     assert [c.text for c in unfounded("It costs £15.", evidence)] == ["15"]
 
@@ -56,12 +55,11 @@ def test_what_follows_from_two_results_is_founded() -> None:
 def test_what_documentation_adds_and_takes_off_is_founded() -> None:
     """So are so many hours at a price; what none of them comes to is not."""
     rule = "They cost the frame plus $90, or $220 for progressive ones, less $100 with a plan."
-    now = dt.datetime.fromisoformat(NOW)
-    evidence = Evidence(
-        (rule, "for two hours"), (129, 24), (), now, rows=({"price": 129}, {"hourly": 24})
+    rows, told = (
+        ({"price": 129}, {"hourly": 24}),
+        "It's $349, or $249 with a plan. Two hours are $48.",
     )
-    told = "It's $349, or $249 with a plan. Two hours are $48."
-    evidence = dataclasses.replace(evidence, rules=(rule,))
+    evidence = Evidence((rule, "for two hours"), (129, 24), (), MORNING, rows=rows, rules=(rule,))
     assert [c.text for c in unfounded(told, evidence, names=False)] == []
     wrong = "It's $350, or $248 with a plan. Two hours are $49."
     assert [c.text for c in unfounded(wrong, evidence, names=False)] == ["350", "248", "49"]
@@ -82,9 +80,13 @@ def test_what_documentation_adds_and_takes_off_is_founded() -> None:
         ("from Monday 2 to Wednesday 10 June", ["Monday"]),
         ("from 2 to 11 June", ["11 June"]),
         ("from June 2 to 11", ["11"]),
+        ("to 4 June, as a half share, again from 10 June 2027; open from 28 May", []),
+        ("to 5 June, as a half acre, then from 1 May 2027", ["5 June", "1 May 2027", "a half"]),
     ],
 )
 def test_both_ends_of_a_range_are_days_of_their_own(reply: str, wrong: list[str]) -> None:
-    """Each with the weekday beside it."""
-    evidence = Evidence(("2026-06-02", "2026-06-10"), (), (), dt.datetime.fromisoformat(NOW))
+    """Each with the weekday beside it; so are the last of so many days, and what rules lead to."""
+    said = "2026-06-02", "2026-06-10", "for three days, and the half share"
+    rules = ("It moves on by 12 months, at most 7 days before it ends.",)
+    evidence = Evidence(said, (), (), MORNING, rules=rules)
     assert [c.text.rstrip(".") for c in unfounded(f"It runs {reply}.", evidence)] == wrong
