@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
 from toolloom.pipeline.checks.form import odd_request
@@ -171,7 +171,13 @@ def read_words(answer: Any, setting: Setting) -> tuple[Turn, ...]:
     return turns
 
 
-async def word_all(need: Need, lines: Sequence[str], job: Job) -> Answer[tuple[Turn, ...]]:
+Problem: TypeAlias = Callable[[tuple[Turn, ...]], Awaitable[str]]
+"""What is wrong with words once the calls are made around them; empty: nothing."""
+
+
+async def word_all(
+    need: Need, lines: Sequence[str], problem: Problem, job: Job
+) -> Answer[tuple[Turn, ...]]:
     """The words of a solved task, all turns at once; `lines`: calls, results, and what is to be
     said. Raises NoUsableAnswer."""
     assert need.setting
@@ -188,14 +194,28 @@ async def word_all(need: Need, lines: Sequence[str], job: Job) -> Answer[tuple[T
         "turns": count,
         "language": need.language,
     }
+    judged = False
+
+    async def read(answer: Any) -> tuple[Turn, ...]:
+        """The words; none if nobody would want this. Once they go back for what no call bears out:
+        then the tester has the last word."""
+        nonlocal judged
+        words = read_words(answer, setting) if answer["likely"] else ()
+        if words and not judged:
+            judged = True
+            if wrong := await problem(words):
+                advice = "Say it as the results and rules have it, or leave it out."
+                raise BadAnswer(Reason.UNGROUNDED_ANSWER, f"{wrong}. {advice}")
+        return words
+
     text: JsonObject = {"type": "string"}
     turn = shape({"user": text, "assistant": text})
     turns = {"type": "array", "items": turn, "minItems": count, "maxItems": count}
     fields = {"person": text, "turns": turns, "likely": {"type": "boolean"}}
-    answer = await ask(
+    answer: Answer[tuple[Turn, ...]] = await ask(
         job.model,
         render("world_words", told),
-        lambda answer: read_words(answer, setting) if answer["likely"] else (),
+        read,
         schema=shape(fields),
         seed=job.seed,
         max_tokens=100 + MOST * count,
@@ -206,9 +226,11 @@ async def word_all(need: Need, lines: Sequence[str], job: Job) -> Answer[tuple[T
     return answer
 
 
-async def run(need: Need, job: Job, lines: Sequence[str] = ()) -> Outcome:
-    """The need as a query, or rejected with what its words lack; `lines`: of a task of a world, its
-    calls and results, and what is to be said."""
+async def run(
+    need: Need, job: Job, lines: Sequence[str] = (), problem: Problem | None = None
+) -> Outcome:
+    """The need as a query, or rejected with what its words lack. Of a task of a world, `lines` are
+    its calls and results, and what is to be said; `problem` judges the words."""
     fields = dict(need)
     answer: Answer[Any]
     try:
@@ -219,7 +241,8 @@ async def run(need: Need, job: Job, lines: Sequence[str] = ()) -> Outcome:
                 job.model, question(need), lambda a: read(a, need), seed=job.seed, max_tokens=200
             )
         else:
-            answer = await word_all(need, lines, job)
+            assert problem
+            answer = await word_all(need, lines, problem, job)
             fields["setting"] = need.setting.model_copy(update={"words": answer.value})
             answer = Answer(answer.value[0].user, answer.costs)
     except NoUsableAnswer as why:

@@ -17,6 +17,7 @@ from toolloom.agents import api, domain, query, rewriter, simulator, tester
 from toolloom.agents.ask import BadAnswer, Costs, Job, duplicate, twin
 from toolloom.pipeline.apis.search import categories, category, examples_for
 from toolloom.pipeline.apis.sources import NOT_WANTED, imported, mended_by, shown
+from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.curation.contamination import check_benchmarks, decontaminate
 from toolloom.pipeline.curation.duplicates import balance, deduplicate
 from toolloom.pipeline.dataset.configs import seed_of
@@ -39,6 +40,7 @@ from toolloom.pipeline.worlds.sampler import (
 from toolloom.pipeline.worlds.scripts import moves
 from toolloom.schemas import (
     API_SEARCH,
+    Ability,
     Api,
     ApiSource,
     Brief,
@@ -58,6 +60,7 @@ from toolloom.schemas import (
     Seed,
     Template,
     ToolloomError,
+    Turn,
     World,
     WorldPlan,
 )
@@ -259,30 +262,52 @@ def expect_needs(recipe: Recipe, _: int) -> int:
 
 
 async def word_queries(need: Need, context: Context) -> Outcome:
-    job, lines = job_of(context, "queries", "query", need.id), list[str]()
-    if need.setting and need.setting.plan:
-        machine = context.worlds.machine(need.setting)
-        lines = as_lines(replayed_need(need, machine, need.setting.plan))
-    return await query.run(need, job, lines)
+    job, setting = job_of(context, "queries", "query", need.id), need.setting
+    if setting is None or not setting.plan:
+        return await query.run(need, job)
+
+    async def problem(words: tuple[Turn, ...]) -> str:
+        """What the calls do not bear out, or is not told, if all tools are at hand."""
+        worded = setting.model_copy(update={"words": words})
+        fields = {**dict(need), "ability": Ability.CALL, "setting": worded, "text": words[0].user}
+        played = await play_settled(Query(**fields), context, job)
+        machine = context.worlds.machine(setting)
+        rows = (row for row in played.accepted if isinstance(row, Dialogue))
+        found = (each for row in rows for each in inspect(row, world=machine))
+        return "; ".join(each.detail for each in found if each.reason in IN_REPLIES)
+
+    lines = as_lines(replayed_need(need, context.worlds.machine(setting), setting.plan))
+    return await query.run(need, job, lines, problem)
+
+
+IN_REPLIES = (Reason.UNGROUNDED_ANSWER, Reason.FACT_NOT_TOLD)  # faults that other words mend
 
 
 async def play_dialogues(asked: Query, context: Context) -> Outcome:
-    job = job_of(context, "dialogues", "simulator", asked.id)
+    job, setting = job_of(context, "dialogues", "simulator", asked.id), asked.setting
     search, limit = context.finder.search, context.recipe.observation_tokens
-    if setting := asked.setting:
-        machine = context.worlds.machine(setting)
-        session = WorldSession(machine, setting, moment_of(asked))
-        words, plan = setting.words, context.recipe.played
-        if words and plan and plan.solution == "played":
-            return await simulator.run(asked, job, [session], search, limit)
-        row = replayed_need(asked, machine, words) if words else context.worlds.play(asked)
-        messages = [simulator.system_turn(asked)]
-        model = simulator.Simulator(asked, job, messages)
-        script = Script(moves(row, machine, asked), model.keywords)
-        environment = simulator.environment_of(asked, [session], search, limit)
-        return await simulator.played(asked, job, messages, script, environment, model.costs)
-    async with Session(context.executions, asked.id) as executed:
-        return await simulator.run(asked, job, [executed], search, limit)
+    if setting is None:
+        async with Session(context.executions, asked.id) as executed:
+            return await simulator.run(asked, job, [executed], search, limit)
+    if setting.words and context.recipe.played and context.recipe.played.solution == "played":
+        session = WorldSession(context.worlds.machine(setting), setting, moment_of(asked))
+        return await simulator.run(asked, job, [session], search, limit)
+    return await play_settled(asked, context, job)
+
+
+async def play_settled(asked: Query, context: Context, job: Job) -> Outcome:
+    """A dialogue in a world whose calls stand: of its script, or of a task that was solved."""
+    assert asked.setting
+    setting, machine = asked.setting, context.worlds.machine(asked.setting)
+    words = setting.words
+    row = replayed_need(asked, machine, words) if words else context.worlds.play(asked)
+    messages = [simulator.system_turn(asked)]
+    model = simulator.Simulator(asked, job, messages)
+    script = Script(moves(row, machine, asked), model.keywords)
+    session = WorldSession(machine, setting, moment_of(asked))
+    search, limit = context.finder.search, context.recipe.observation_tokens
+    environment = simulator.environment_of(asked, [session], search, limit)
+    return await simulator.played(asked, job, messages, script, environment, model.costs)
 
 
 async def test_dialogues(played: Dialogue, context: Context) -> Outcome:

@@ -236,6 +236,7 @@ _DATED = re.compile(
 )
 _PRICE = 3  # below it, so many times a number may be any number
 _SIZES = re.compile(r"(\d+) ?x ?(\d+)")
+_LAST_DAY = re.compile(r"\blast (?:full |whole )?day\b")
 _SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
 _HEDGE = re.compile(
     r"(?:about|around|approximately|roughly|nearly|almost|over|under|some|~)\s*[$€£]?$",
@@ -312,6 +313,10 @@ def _literals(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
 def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bool]]:
     """Dates and times; relative ones also hold where the number in them was told."""
     reach, marks = 0, dated(text, evidence.now.date())
+    if _LAST_DAY.search(text):  # «it runs out on Sunday, so Saturday is its last day»
+        ends = evidence.days & {day for mark in marks for day in mark.days}
+        eves = (f"{eve}" for day in ends for eve in shift(day, "day", -1))
+        evidence = replace(evidence, texts=(*evidence.texts, *eves))
     for place in marks:
         if place.end <= reach:
             continue

@@ -54,6 +54,7 @@ _DIGITS = re.compile(
     r"|/(?P<under>\d{1,3})(?![\d/])|(?=\s?[^\W\d_]{1,4}\b)|(?![\w]))",
     re.IGNORECASE,
 )
+_HUNDREDTHS = frozenset(["p", "pence", "penny", "cent", "cents"])
 _STARTS = frozenset([*SMALL, *_TENS, *ORDINALS, *_IMPLIED, "half", "a", "an"])
 _HALF = re.compile(r"\s(?:and|&)\sa\shalf\b", re.IGNORECASE)
 _LONGEST = 40  # digits of a number worth reading; longer ones are codes or bombs
@@ -72,9 +73,10 @@ class Quantity(NamedTuple):
     unit: str = ""
 
     def readings(self) -> tuple[float, ...]:
-        """The values it may stand for: «25%» is 25 and 0.25, «5m» five metres or millions."""
+        """The values it may stand for: «25%» is 25 and 0.25, «5m» five metres or millions, «80p»
+        0.80 of a pound."""
         found = [self.value]
-        if self.percent:
+        if self.percent or self.unit in _HUNDREDTHS:
             found.append(self.value / 100)
         if self.scale == 10**6 and self.unit == "m":
             found.append(self.value / self.scale)

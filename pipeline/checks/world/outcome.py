@@ -276,7 +276,9 @@ def _untold(dialogue: Dialogue, setting: Setting, machine: Machine) -> Iterator[
     for fact in setting.goal.facts:
         told = not (fact.field and isinstance(fact.value, bool))  # «true» is no word for it
         stands = told and _stands(fold(fact.said), plain)
-        kinds = [entity.fields.get(fact.field, {}) for entity in machine.entities.values()]
+        every_kind = chain(*(entity.fields.items() for entity in machine.entities.values()))
+        # A result may name it longer: `delivery_status`.
+        kinds = [kind for name, kind in every_kind if f"_{fact.field}".endswith(f"_{name}")]
         ways = [k["choices"] for k in kinds if k.get("moves") and fact.value in k["choices"]]
         if ways and not any(_stands(fold(state), plain) for state in chain(*ways)):
             continue  # «it is still running», but not «it has ended»
@@ -321,7 +323,9 @@ def _tells(text: str, fact: Told, schema: Row, now: dt.datetime) -> bool:
 def tells(text: str, value: Any, schema: Json, now: dt.datetime) -> bool:
     """Whether the text tells the value of a field; `schema`: its own, with its name as title."""
     if isinstance(value, bool):
-        return any(_claims(part, schema, value) for part in sentences(text))
+        plainly = re.match(r"(yes|no)\b", text.lower())  # «No, it isn't.»
+        said = plainly and (plainly[0] == "yes") == value
+        return bool(said) or any(_claims(part, schema, value) for part in sentences(text))
     if value in (None, "", []):
         return any(_claims(part, schema, False, len(part)) for part in sentences(text))
     if mentions(text, value, schema, now):

@@ -82,7 +82,7 @@ def test_a_solved_task_may_be_played_live(does: str, tmp_path: Path) -> None:
 
     with (server := FakeServer(script)).serve_in_thread():
         fields: dict[str, Any] = {"model": {"base_url": server.base_url, "model": "large"}}
-        fields |= {"splits": ALL_IN_TRAIN, "tester": {"votes": 0}, "seed": 3}
+        fields |= {"splits": ALL_IN_TRAIN, "tester": {"votes": 0}, "seed": 4}
         fields["queries"] = {"abilities": {"call": 1}}
         worlds = {"use": [str(tmp_path / "library.yaml")], "rows": 6, "words": "model"}
         first = {**fields, "name": "replayed", "worlds": worlds}
