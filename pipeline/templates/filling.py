@@ -18,13 +18,14 @@ from functools import lru_cache
 from itertools import islice, product
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, meta, nodes
+from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.files import to_text
+from toolloom.prompts import FAILED
 from toolloom.schemas import (
     Dialogue,
     Finding,
@@ -149,9 +150,6 @@ def _compiled(source: str) -> Callable[[Mapping[str, Any]], Any]:
     return _sandbox().from_string(source).render
 
 
-_FAILURES = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-
-
 def rendered(source: Any, values: Mapping[str, Any]) -> Any:
     """A text with its variables; what is one expression and nothing else keeps its type, and what
     is no text stays as it is. Raises TextMistake."""
@@ -163,7 +161,7 @@ def rendered(source: Any, values: Mapping[str, Any]) -> Any:
         if isinstance(made, Undefined):
             str(made)  # raises, as it is a strict one
         return _short(made) if isinstance(made, str) else made
-    except _FAILURES as error:
+    except FAILED as error:
         raise TextMistake(f"cannot be rendered ({str(error)[:200]})") from error
 
 
