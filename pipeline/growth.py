@@ -266,7 +266,7 @@ def _planned(
     base: Recipe, version: Version, split: Split, seed: int, *, keep: bool = False
 ) -> Recipe:
     """A recipe, made to fit the version whose split it is for."""
-    plan, content = SplitPlan.model_validate(version.told("plan")), version.told("content")
+    plan, content = SplitPlan.model_validate(version.manifest["plan"]), version.manifest["content"]
     expand = base.expand if base.expand and split in base.expand.splits else None
     if expand:  # the split's part of the rows
         whole = sum(map(plan.weight, expand.splits))
@@ -297,7 +297,7 @@ def _published(run: JsonObject, version: Version) -> Recipe:
 def _runs(version: Version, split: str | None = None) -> list[JsonObject]:
     """What the manifest tells of its runs, or of those that a split has rows of. Raises
     StoreError."""
-    runs, splits = version.told("runs"), version.told("splits")
+    runs, splits = version.manifest["runs"], version.manifest["splits"]
     names = splits.get(split, {}).get("runs") if split else [*runs]
     found = [runs.get(name, {}) for name in names] if isinstance(names, list) else []
     told = (isinstance(r.get("seed"), int) and isinstance(r.get("recipe"), dict) for r in found)
@@ -315,7 +315,7 @@ def _makers(runs: list[JsonObject]) -> list[JsonObject]:
 
 
 def _check(version: Version, outputs: Path, split: str) -> None:
-    splits = [name for name in version.told("splits") if name in set(Split)]
+    splits = [name for name in version.manifest["splits"] if name in set(Split)]
     if split not in splits:
         more = " Run the recipe with more queries, or with APIs of more tools and categories."
         advice = f"There are: {', '.join(splits)}.{more if split in set(Split) else ''}"
@@ -389,8 +389,8 @@ def plan_extension(
         **wanted,
         "name": found.name,
         "seed": first if seed is None else seed,
-        "splits": SplitPlan.model_validate(found.told("plan")),
-        "extend": Extension(version=found.label, content=found.told("content")),
+        "splits": SplitPlan.model_validate(found.manifest["plan"]),
+        "extend": Extension(version=found.label, content=found.manifest["content"]),
     }
     return base.model_copy(update=changes)
 

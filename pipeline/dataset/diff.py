@@ -74,7 +74,7 @@ def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
                 for kind, names in ids.items() if config == "samples" else ():
                     wanted = names[: keep - len(examples[kind])]
                     examples[kind] += _examples(kind, split, wanted, before, after)
-    old, new = before.told("splits"), after.told("splits")
+    old, new = before.manifest["splits"], after.manifest["splits"]
     figures: JsonObject = {}
     for split in {**old, **new}:
         ours, theirs = (told.get(split, {}) for told in (old, new))

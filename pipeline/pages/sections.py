@@ -194,16 +194,16 @@ def worlds_sections(manifest: JsonObject) -> list[Section]:
 
 def versions_section(versions: Sequence[Version], latest: str) -> Section:
     """A line for each version."""
-    tables = [version.told("splits") for version in versions]
+    tables = [version.manifest["splits"] for version in versions]
     words = [
-        sum(t["rows"] for t in version.told("configs").get("instructions", {}).values())
+        sum(t["rows"] for t in version.manifest["configs"].get("instructions", {}).values())
         for version in versions
     ]
     splits = [s for s in Split if any(s in table and table[s]["rows"] for table in tables)]
     rows = []
     for version, table, count in zip(versions, tables, words, strict=True):
         split, extended = version.manifest.get("regenerated"), version.manifest.get("extended")
-        runs = version.told("runs")
+        runs = version.manifest["runs"]
         name = table[split]["runs"][-1] if split else next(iter(runs))
         name = extended["run"] if extended else name  # made what is new in the version
         counts, made_by = runs[name]["counts"], f"{split} anew, {name}" if split else name
@@ -215,7 +215,7 @@ def versions_section(versions: Sequence[Version], latest: str) -> Section:
         rows.append(
             (
                 version.number + (" (latest)" if version.number == latest else ""),
-                (version.told("parent") or {}).get("version", ""),
+                (version.manifest["parent"] or {}).get("version", ""),
                 made_by,
                 *(table.get(split, {}).get("rows", 0) for split in splits),
                 *([count] if any(words) else []),

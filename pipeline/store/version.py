@@ -438,14 +438,10 @@ class Version:
                 f"`toolloom verify {self.label}` tells more."
             ) from error
 
-    def told(self, key: str) -> Any:
-        """What the manifest tells under a key."""
-        return self.manifest[key]
-
     @property
     def first(self) -> tuple[str, str]:
         """The first config and split with rows to load. Raises StoreError if none has any."""
-        for config, splits in self.told("configs").items():
+        for config, splits in self.manifest["configs"].items():
             for split, made in splits.items():
                 if made["files"]:
                     return config, split
