@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -237,13 +236,12 @@ def audit(
     tell = ticker()
     if json_file:
         audits.check_target(Path(json_file), file)
-    with audits.flagged_rows(flagged, file) if flagged else nullcontext() as flag:
-        report = audits.audit(
-            file,
-            examples=n,
-            flag=flag,
-            tell=lambda so_far: tell(f"{so_far.rows:,} rows, {so_far.flagged:,} with findings"),
-        )
+    report = audits.audit(
+        file,
+        examples=n,
+        flagged=flagged,
+        tell=lambda so_far: tell(f"{so_far.rows:,} rows, {so_far.flagged:,} with findings"),
+    )
     deliver(audits.dumped(report.as_json(), indent=2), json_file, audits.sections(report))
     if report.flagged:
         raise typer.Exit(NOTHING_ACCEPTED)
