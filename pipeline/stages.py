@@ -302,7 +302,9 @@ def check_templates(recipe: Recipe) -> None:
     if recipe.expand:
         from toolloom.pipeline.templates.written import check_files
 
-        _check_there("expand.templates", recipe.expand.templates)
+        for name in recipe.expand.templates:
+            if not Path(name).expanduser().exists():
+                raise RecipeError(f"expand.templates: there is no {name}.")
         check_files(recipe.expand.templates)
         check_benchmarks(recipe)
 
@@ -317,14 +319,7 @@ def check_seeds(recipe: Recipe) -> None:
                 "nothing that was asked for. Name a capable one: `agents: {rewriter: {base_url: "
                 "…, model: …}}` in a recipe that is given with --recipe."
             )
-        _check_there("rewrite.seeds", recipe.rewrite.seeds)
         toolbench.check_seeds(recipe.rewrite.seeds)
-
-
-def _check_there(field: str, named: Iterable[str]) -> None:
-    for name in named:
-        if not Path(name).expanduser().exists():
-            raise RecipeError(f"{field}: there is no {name}.")
 
 
 def expect_all(_: Recipe, coming: int) -> int:
