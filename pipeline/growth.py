@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from toolloom.pipeline.curation.duplicates import compared
-from toolloom.pipeline.dataset.publish import came_to_nothing
+from toolloom.pipeline.dataset.publish import came_to_nothing, parent_of
 from toolloom.pipeline.stage import Stage, StageInput
 from toolloom.pipeline.store.files import hold_dataset, to_line, write_lines
 from toolloom.pipeline.store.run_folder import RunFolder, begun_with
@@ -32,7 +32,6 @@ from toolloom.schemas import (
     Instruction,
     JsonObject,
     NothingFound,
-    PublishError,
     Recipe,
     RecipeError,
     Record,
@@ -87,13 +86,7 @@ def begin(recipe: Recipe, outputs: Path, stages: Sequence[Stage]) -> Start:
     anew = recipe.regenerate
     wanted = anew or recipe.extend
     assert wanted
-    version = find_version(outputs, wanted.version) if wanted.version else None
-    if version and version.manifest["content"] != wanted.content:
-        raise PublishError(
-            f"{version.path}: is not the version that the recipe was made for: its content is "
-            f"another. {'Regenerate the split from' if anew else 'Add to'} the version that is "
-            "there."
-        )
+    version = parent_of(wanted, outputs) if wanted.version else None
     if anew:
         before = begun_with(True, [stage.name for stage in stages])
         filled = [stage for stage in stages if stage.name in before]

@@ -131,9 +131,9 @@ class Keep:
         """What stays of the version that a run names. Raises PublishError if it is another now."""
         anew, extended = run.recipe.regenerate, run.recipe.extend
         if anew is not None:
-            return cls(_parent(anew, outputs), None if anew.keep else anew.split.value)
+            return cls(parent_of(anew, outputs), None if anew.keep else anew.split.value)
         if extended is not None and extended.version:
-            return cls(_parent(extended, outputs))
+            return cls(parent_of(extended, outputs))
         return cls()
 
     def pairs(self) -> Iterator[JsonObject]:
@@ -163,7 +163,8 @@ class Keep:
             yield from (row for row in stored if row["id"] in ids)
 
 
-def _parent(wanted: Regeneration | Extension, outputs: Path) -> Version:
+def parent_of(wanted: Regeneration | Extension, outputs: Path) -> Version:
+    """The version that a run begins with. Raises PublishError if it is another now."""
     parent = find_version(outputs, wanted.version)
     if parent.manifest["content"] != wanted.content:
         again = "Regenerate the split from" if isinstance(wanted, Regeneration) else "Add to"
