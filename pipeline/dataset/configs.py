@@ -285,10 +285,6 @@ class RejectedRow(TableRow):
     provenance: JsonValue = Field(description="JSON: how it was made.")
 
     @classmethod
-    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
-        return (record,)
-
-    @classmethod
     def record_of(cls, row: JsonObject) -> JsonObject:
         return {**row, **{key: parsed(row[key]) for key in REJECTED_PARTS}}
 
