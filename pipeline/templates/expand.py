@@ -315,7 +315,7 @@ class _Filling(NamedTuple):
             split = split_of(plan, query)
             if split not in wanted or stray(plan, query, split):
                 continue
-            findings = inspect(renderer.dialogue(sample))
+            findings = inspect(Dialogue.model_validate(sample["dialogue"]))
             if findings:
                 vain += 1
             else:

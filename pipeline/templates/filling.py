@@ -27,7 +27,6 @@ from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.files import to_text
 from toolloom.prompts import FAILED
 from toolloom.schemas import (
-    Dialogue,
     Finding,
     JsonObject,
     Provenance,
@@ -277,10 +276,6 @@ class TemplateRenderer:
             if message["content"] is not None:
                 message["content"] = text_of(message["content"])
         return {**self._rest, "dialogue": {**self._dialogue, "query": query, "messages": messages}}
-
-    def dialogue(self, sample: JsonObject) -> Dialogue:
-        """The dialogue of a sample that `sample` has made, to be inspected."""
-        return Dialogue.model_validate(sample["dialogue"])
 
 
 _TRIES = 2_000  # draws for a preview
