@@ -13,7 +13,7 @@ from support.template_files import APIS, choice, load, messages, template, weath
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.templates.expand import draw_templates
-from toolloom.pipeline.templates.filling import TemplateRenderer, TextMistake, rendered
+from toolloom.pipeline.templates.filling import Mistake, TemplateRenderer, rendered
 from toolloom.pipeline.templates.written import Given, check_files, load_templates
 from toolloom.schemas import Dialogue, Template, TemplateFileError
 
@@ -113,7 +113,7 @@ def test_texts_are_jinja(source: str, made: Any) -> None:
 )
 def test_texts_can_do_little(source: str, why: str) -> None:
     """Whoever shares a file cannot make others read a file, run code or wait."""
-    with pytest.raises(TextMistake, match=why):
+    with pytest.raises(Mistake, match=why):
         rendered(source, {"x": "aa"})
 
 
