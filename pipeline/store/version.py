@@ -70,7 +70,8 @@ class TableRow(BaseModel):
     @classmethod
     def record_of(cls, row: JsonObject) -> JsonObject:
         """The record in a stored row, as JSON, of a config that holds records whole."""
-        raise NotImplementedError
+        record: JsonObject = json.loads(row["record"])
+        return record
 
     @classmethod
     def ids(cls, record: str) -> tuple[str, ...]:
