@@ -108,10 +108,8 @@ def _samples(given: StageInput, plan: ExpansionPlan) -> Iterator[tuple[Split, Js
 
 def expand(given: StageInput) -> Iterator[Sifted]:
     """Rows of templates and of scripts, as many as the recipe wants, and what was rejected."""
-    plan = given.recipe.expand
-    if plan is None:
-        return
-    run = _Run(given)
+    run, plan = _Run(given), given.recipe.expand
+    assert plan
     rng = rng_for(given.recipe.seed, given.stage, "order")
     order = in_turns([source.group for source in run.sources], rng)
     wanted = plan.rows
