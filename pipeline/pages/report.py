@@ -10,11 +10,11 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nsmallest
-from itertools import accumulate, groupby, islice
+from itertools import groupby, islice
+from math import ceil
 from os.path import isdir
 from pathlib import Path
 from statistics import fmean
@@ -374,9 +374,7 @@ def share(part: float) -> str:
 
 def quantile(counts: Counter[int], share: float) -> int:
     """The smallest number that at least this share of all do not pass. There must be one."""
-    numbers = sorted(counts)
-    sums = [*accumulate(counts[number] for number in numbers)]
-    return numbers[bisect_left(sums, share * sums[-1])]
+    return sorted(counts.elements())[ceil(share * counts.total()) - 1]
 
 
 def _diversity(seen: ReadRows) -> tuple[str, list[Section]]:
