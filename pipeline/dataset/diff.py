@@ -16,8 +16,14 @@ from toolloom.pipeline.dataset.configs import SAMPLES
 from toolloom.pipeline.store.version import Version
 from toolloom.schemas import JsonObject, Record, Split, digest
 
-DIMENSIONS = ("abilities", "scenarios", "categories", "calls", "reasons")
-"""What of a split's figures a diff shows."""
+DIMENSIONS = {
+    "abilities": "ability",
+    "scenarios": "scenario",
+    "categories": "category",
+    "calls": "calls",
+    "reasons": "rejected because",
+}
+"""What of a split's figures a diff shows, and how one of them is called."""
 
 Pair: TypeAlias = tuple[int, int]
 """A count before and after."""

@@ -42,13 +42,6 @@ if TYPE_CHECKING:
     from toolloom.pipeline.templates.filling import TemplatePreview
 
 KINDS = ("before", "after", "same", "renamed", "changed", "removed", "added")  # of a diff's rows
-FIGURES = {
-    "abilities": "ability",
-    "scenarios": "scenario",
-    "categories": "category",
-    "calls": "calls",
-    "reasons": "rejected because",
-}
 ALIKE = ("alike in one", "alike in two")  # of two rows of one script, and of two scripts
 ADDED = (("samples", "rows"), ("instructions", "instructions"))
 EXAMPLES = 3  # values shown of a template's choice
@@ -230,14 +223,14 @@ def versions_section(versions: Sequence[Version], latest: str) -> Section:
 
 def diff_sections(diff: Diff) -> list[Section]:
     """Tables of rows and figures; the examples are dialogues, and are shown as such."""
-    from toolloom.pipeline.dataset.diff import summed
+    from toolloom.pipeline.dataset.diff import DIMENSIONS, summed
 
     sections = [Section(note=f"From {diff.before} to {diff.after}")]
     for title, splits in (("split", diff.rows), ("instructions", diff.instructions)):
         kinds = [kind for kind in KINDS if (title, kind) != ("instructions", "renamed")]
         rows = [(r.split, *(getattr(r, kind) for kind in kinds)) for r in splits]
         sections += [Section(head=(title, *kinds), rows=rows)] if rows or title == "split" else []
-    for name, title in FIGURES.items():
+    for name, title in DIMENSIONS.items():
         moved = [
             (value, before, after, f"{after - before:+,}" if after != before else "=")
             for value, (before, after) in summed(diff.figures, name).items()
