@@ -104,8 +104,7 @@ def audited(path: Path) -> Iterator[Audited]:
     """Every row of the file with its findings, one at a time. Raises StoreError."""
     rows = dialogues = 0
     first = None
-    for reading in read(path):
-        rows += 1
+    for rows, reading in enumerate(read(path), 1):
         dialogues += reading.dialogue is not None
         first = first or reading
         if not dialogues and rows == _PATIENCE:
