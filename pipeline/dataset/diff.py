@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from toolloom.pipeline.dataset.configs import SAMPLES
-from toolloom.pipeline.store.version import Version
+from toolloom.pipeline.store.version import Version, hashes_of
 from toolloom.schemas import JsonObject, Record, Split, digest
 
 DIMENSIONS = {
@@ -113,10 +113,9 @@ def _compared(
 ) -> tuple[SplitDiff, dict[str, list[str]]]:
     """The rows of both, and ids by kind of difference. Samples of equal content under different ids
     are counted as renamed, and no difference."""
-    tables = [one.manifest["configs"].get(config, {}).get(split, {}) for one in (before, after)]
-    old_files, new_files = ([f["sha256"] for f in t.get("files", {}).values()] for t in tables)
+    old_files, new_files = (hashes_of(one.manifest, config).get(split) for one in (before, after))
     if old_files == new_files:  # equal files hold equal rows: they need not be read
-        count = tables[0]["rows"]
+        count = before.manifest["configs"][config][split]["rows"]
         return SplitDiff(split=split, before=count, after=count, same=count), {}
     old, new = (dict(_contents(version, config, split)) for version in (before, after))
     changed = [name for name in new if name in old and old[name] != new[name]]

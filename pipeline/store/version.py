@@ -594,17 +594,17 @@ def change(before: JsonObject, after: JsonObject) -> str:
     if before["layout"] != after["layout"] or before["plan"] != after["plan"]:
         return "major"
     for config in ("samples", "instructions"):
-        old, new = (_hashes(manifest, config) for manifest in (before, after))
+        old, new = (hashes_of(manifest, config) for manifest in (before, after))
         for split in Split:
             # A test that comes anew disturbs nobody; one that changes or goes does.
             if split is not Split.TRAIN and split in old and old[split] != new.get(split):
                 return "major"
     shown = ("samples", "instructions", "planning")
-    same = all(_hashes(before, config) == _hashes(after, config) for config in shown)
+    same = all(hashes_of(before, config) == hashes_of(after, config) for config in shown)
     return "patch" if same else "minor"
 
 
-def _hashes(manifest: JsonObject, config: str) -> dict[str, list[str]]:
+def hashes_of(manifest: JsonObject, config: str) -> dict[str, list[str]]:
     """The hashes of the rows of each split."""
     made = manifest["configs"].get(config, {})
     return {split: [f["sha256"] for f in told["files"].values()] for split, told in made.items()}
