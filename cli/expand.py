@@ -111,11 +111,7 @@ def rewrite(
 
 
 def _add(
-    command: str,
-    asked: JsonObject,
-    dataset: str,
-    options: NextOptions,
-    splits: list[str] | None,
+    command: str, asked: JsonObject, dataset: str, options: NextOptions, splits: list[str] | None
 ) -> None:
     """Add to a dataset what was asked for, with defaults for the rest."""
     from toolloom.pipeline.growth import parsed_plan
