@@ -85,7 +85,9 @@ class NextOptions(RunOptions):
 
     version: Annotated[
         str | None,
-        typer.Option("--from", metavar="VERSION", help="Version to start from, not the latest."),
+        typer.Option(
+            "--from", metavar="VERSION", help="Version to start from, instead of the latest."
+        ),
     ] = None
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of the new rows, instead of the next one.")
@@ -109,7 +111,8 @@ def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
     def called(**given: Any) -> None:
         command(options=kind(**{name: given.pop(name) for name in more}), **given)
 
-    parameters = [*own.values(), *more.values()]
+    # What only some commands have stands before what all have.
+    parameters = [*own.values(), *sorted(more.values(), key=lambda p: hasattr(RunOptions, p.name))]
     del called.__wrapped__
     called.__annotations__ = {p.name: p.annotation for p in parameters}
     called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
