@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,18 +23,15 @@ from toolloom.cli.console import (
     say,
     ticker,
 )
-from toolloom.cli.run import From, Name, NextSeed, RecipeAt, RunOptions, extend, with_run_options
+from toolloom.cli.run import Name, NextOptions, extend, with_run_options
 from toolloom.pipeline.store.secrets import SECRETS
 
 
 @with_run_options
 def regenerate(
-    options: RunOptions,
+    options: NextOptions,
     split: Annotated[str, typer.Argument(metavar="SPLIT", help="The split, such as `test_tool`.")],
     dataset: Annotated[str, typer.Option("--dataset", metavar="NAME", help="The dataset.")],
-    version: From = None,
-    seed: NextSeed = None,
-    recipe: RecipeAt = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the rows; draw new queries and add what they give.")
     ] = False,
@@ -51,10 +47,9 @@ def regenerate(
     """
     task = f"Growing {split} of {{version}}" if keep else f"Making {split} of {{version}} anew"
     advice = "Another --seed than {seed} asks anew."
-    if keep and seed is None:
+    if keep and options.seed is None:
         advice = "The same command draws with the next seed now."
-    change = {"regenerate": {"split": split, "keep": keep}}
-    extend(dataset, change, task, advice, options, version=version, seed=seed, recipe=recipe)
+    extend(dataset, {"regenerate": {"split": split, "keep": keep}}, task, advice, options)
 
 
 def versions(name: Name, outputs: Outputs = HERE) -> None:
@@ -237,13 +232,12 @@ def audit(
     tell = ticker()
     if json_file:
         audits.check_target(Path(json_file), file)
-    with audits.flagged_rows(flagged, file) if flagged else nullcontext() as flag:
-        report = audits.audit(
-            file,
-            examples=n,
-            flag=flag,
-            tell=lambda so_far: tell(f"{so_far.rows:,} rows, {so_far.flagged:,} with findings"),
-        )
+    report = audits.audit(
+        file,
+        examples=n,
+        flagged=flagged,
+        tell=lambda so_far: tell(f"{so_far.rows:,} rows, {so_far.flagged:,} with findings"),
+    )
     deliver(audits.dumped(report.as_json(), indent=2), json_file, audits.sections(report))
     if report.flagged:
         raise typer.Exit(NOTHING_ACCEPTED)

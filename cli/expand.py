@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from toolloom.cli.console import HERE, NOTHING_ACCEPTED, Outputs, known, say
-from toolloom.cli.run import From, Name, NextSeed, RecipeAt, RunOptions, extend, with_run_options
+from toolloom.cli.run import Name, NextOptions, extend, with_run_options
 
 if TYPE_CHECKING:
     from toolloom.pipeline.store.version import Version
@@ -50,7 +50,7 @@ Splits = Annotated[
 @with_run_options
 def expand(
     dataset: Name,
-    options: RunOptions,
+    options: NextOptions,
     rows: Annotated[int | None, typer.Option(min=1, help="Rows to make, 100 by default.")] = None,
     templates: Annotated[
         list[Path] | None,
@@ -60,9 +60,6 @@ def expand(
         bool, typer.Option("--no-mine", help="Make no templates of accepted samples.")
     ] = False,
     split: Splits = None,
-    version: From = None,
-    seed: NextSeed = None,
-    recipe: RecipeAt = None,
 ) -> None:
     """Add checked rows of templates to a dataset, as its next version.
 
@@ -78,13 +75,13 @@ def expand(
         "templates": [str(path) for path in templates or ()] or None,
         "mine": False if no_mine else None,
     }
-    _add("expand", asked, dataset, options, split, version=version, seed=seed, recipe=recipe)
+    _add("expand", asked, dataset, options, split)
 
 
 @with_run_options
 def rewrite(
     dataset: Name,
-    options: RunOptions,
+    options: NextOptions,
     seeds: Annotated[
         list[Path] | None,
         typer.Option(metavar="PATH", help="ToolBench solution trees, or a folder; repeatable."),
@@ -99,9 +96,6 @@ def rewrite(
         ),
     ] = None,
     split: Splits = None,
-    version: From = None,
-    seed: NextSeed = None,
-    recipe: RecipeAt = None,
 ) -> None:
     """Rewrite requests at five granularities, in the dataset's next version.
 
@@ -113,18 +107,13 @@ def rewrite(
     Example: `toolloom rewrite quickstart --votes 1`
     """
     asked = {"seeds": [str(path) for path in seeds or ()] or None, "votes": votes, "coarse": coarse}
-    _add("rewrite", asked, dataset, options, split, version=version, seed=seed, recipe=recipe)
+    _add("rewrite", asked, dataset, options, split)
 
 
 def _add(
-    command: str,
-    asked: JsonObject,
-    dataset: str,
-    options: RunOptions,
-    splits: list[str] | None,
-    **begin: Any,
+    command: str, asked: JsonObject, dataset: str, options: NextOptions, splits: list[str] | None
 ) -> None:
-    """Add to a dataset what was asked for, with defaults for the rest; `begin` as in `extend`."""
+    """Add to a dataset what was asked for, with defaults for the rest."""
     from toolloom.pipeline.growth import parsed_plan
     from toolloom.schemas import ExpansionPlan, Split
 
@@ -138,7 +127,7 @@ def _add(
     if isinstance(plan, ExpansionPlan):
         task = f"Adding {plan.rows:,} rows, for {{version}}"
         advice = "Another --seed, or more --templates, may add rows."
-    extend(dataset, {command: plan.model_dump(mode="json")}, task, advice, options, **begin)
+    extend(dataset, {command: plan.model_dump(mode="json")}, task, advice, options)
 
 
 SHOWN = 10  # templates mined of a dataset

@@ -43,20 +43,7 @@ RecipePath = Annotated[Path, typer.Argument(metavar="RECIPE", help="The recipe, 
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, help="Seed to use in place of the recipe's.")
 ]
-NextSeed = Annotated[
-    int | None, typer.Option("--seed", min=0, help="Seed of the new rows, instead of the next one.")
-]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dataset.")]
-From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="VERSION", help="Version to start from, instead of the latest."),
-]
-RecipeAt = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="RECIPE", help="Recipe whose models and queries to use, instead of the last run's."
-    ),
-]
 LogJson = Annotated[
     bool,
     typer.Option("--log-json", help="Write progress and log to stderr as JSON, one object a line."),
@@ -92,17 +79,40 @@ class RunOptions:
     log_level: LogLevel = None
 
 
+@dataclass(frozen=True)
+class NextOptions(RunOptions):
+    """Those of every command that makes a dataset's next version."""
+
+    version: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="VERSION", help="Version to start from, instead of the latest."
+        ),
+    ] = None
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the new rows, instead of the next one.")
+    ] = None
+    recipe: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RECIPE",
+            help="Recipe whose models and queries to use, instead of the last run's.",
+        ),
+    ] = None
+
+
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of RunOptions, which it is given as `options`."""
-    more = signature(RunOptions, eval_str=True).parameters
+    """The command with the options that are fields of its `options`, which it is given as such."""
     own = {**signature(command, eval_str=True).parameters}
-    del own["options"]
+    kind = own.pop("options").annotation
+    more = signature(kind, eval_str=True).parameters
 
     @wraps(command)
     def called(**given: Any) -> None:
-        command(options=RunOptions(**{name: given.pop(name) for name in more}), **given)
+        command(options=kind(**{name: given.pop(name) for name in more}), **given)
 
-    parameters = [*own.values(), *more.values()]
+    # What only some commands have stands before what all have.
+    parameters = [*own.values(), *sorted(more.values(), key=lambda p: hasattr(RunOptions, p.name))]
     del called.__wrapped__
     called.__annotations__ = {p.name: p.annotation for p in parameters}
     called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -239,34 +249,24 @@ def watched(recipe: Recipe, log_json: bool, log_level: Level | None) -> Progress
     return LogProgress() if log_json else Screen(console)
 
 
-def extend(
-    dataset: str,
-    change: JsonObject,
-    task: str,
-    advice: str,
-    options: RunOptions,
-    *,
-    version: str | None,
-    seed: int | None,
-    recipe: Path | None,
-) -> None:
+def extend(dataset: str, change: JsonObject, task: str, advice: str, options: NextOptions) -> None:
     """Make a dataset's next version by a `change`, as flows know it, and tell what came of it.
     `task` says what is done to its `{version}`, `advice` what to do where nothing is accepted;
     the run has its `{seed}`."""
     from toolloom.pipeline.growth import hold_version, plan_change
     from toolloom.schemas import load_recipe
 
-    with hold_version(options.outputs, dataset):
+    outputs, recipe = options.outputs, options.recipe
+    with hold_version(outputs, dataset):
         base = load_recipe(recipe) if recipe else None
-        planned = plan_change(
-            options.outputs, dataset, change, version=version, seed=seed, recipe=base
-        )
+        given = {"version": options.version, "seed": options.seed, "recipe": base}
+        planned = plan_change(outputs, dataset, change, **given)
         begun = planned.regenerate or planned.extend
         assert begun
         told = task.format(version=begun.version or f"{planned.name}, which is new")
         made = carry_out(
             planned,
-            f"{told}: run {planned.run_id} in {options.outputs / 'runs'}",
+            f"{told}: run {planned.run_id} in {outputs / 'runs'}",
             options,
             dataset=planned.name,
             change=change,

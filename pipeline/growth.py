@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from toolloom.pipeline.curation.duplicates import compared
-from toolloom.pipeline.dataset.publish import came_to_nothing
+from toolloom.pipeline.dataset.publish import came_to_nothing, parent_of
 from toolloom.pipeline.stage import Stage, StageInput
 from toolloom.pipeline.store.files import hold_dataset, to_line, write_lines
 from toolloom.pipeline.store.run_folder import RunFolder, begun_with
@@ -32,7 +32,6 @@ from toolloom.schemas import (
     Instruction,
     JsonObject,
     NothingFound,
-    PublishError,
     Recipe,
     RecipeError,
     Record,
@@ -87,13 +86,7 @@ def begin(recipe: Recipe, outputs: Path, stages: Sequence[Stage]) -> Start:
     anew = recipe.regenerate
     wanted = anew or recipe.extend
     assert wanted
-    version = find_version(outputs, wanted.version) if wanted.version else None
-    if version and version.manifest["content"] != wanted.content:
-        raise PublishError(
-            f"{version.path}: is not the version that the recipe was made for: its content is "
-            f"another. {'Regenerate the split from' if anew else 'Add to'} the version that is "
-            "there."
-        )
+    version = parent_of(wanted, outputs) if wanted.version else None
     if anew:
         before = begun_with(True, [stage.name for stage in stages])
         filled = [stage for stage in stages if stage.name in before]
@@ -266,7 +259,7 @@ def _planned(
     base: Recipe, version: Version, split: Split, seed: int, *, keep: bool = False
 ) -> Recipe:
     """A recipe, made to fit the version whose split it is for."""
-    plan, content = SplitPlan.model_validate(version.told("plan")), version.told("content")
+    plan, content = SplitPlan.model_validate(version.manifest["plan"]), version.manifest["content"]
     expand = base.expand if base.expand and split in base.expand.splits else None
     if expand:  # the split's part of the rows
         whole = sum(map(plan.weight, expand.splits))
@@ -297,7 +290,7 @@ def _published(run: JsonObject, version: Version) -> Recipe:
 def _runs(version: Version, split: str | None = None) -> list[JsonObject]:
     """What the manifest tells of its runs, or of those that a split has rows of. Raises
     StoreError."""
-    runs, splits = version.told("runs"), version.told("splits")
+    runs, splits = version.manifest["runs"], version.manifest["splits"]
     names = splits.get(split, {}).get("runs") if split else [*runs]
     found = [runs.get(name, {}) for name in names] if isinstance(names, list) else []
     told = (isinstance(r.get("seed"), int) and isinstance(r.get("recipe"), dict) for r in found)
@@ -315,7 +308,7 @@ def _makers(runs: list[JsonObject]) -> list[JsonObject]:
 
 
 def _check(version: Version, outputs: Path, split: str) -> None:
-    splits = [name for name in version.told("splits") if name in set(Split)]
+    splits = [name for name in version.manifest["splits"] if name in set(Split)]
     if split not in splits:
         more = " Run the recipe with more queries, or with APIs of more tools and categories."
         advice = f"There are: {', '.join(splits)}.{more if split in set(Split) else ''}"
@@ -389,8 +382,8 @@ def plan_extension(
         **wanted,
         "name": found.name,
         "seed": first if seed is None else seed,
-        "splits": SplitPlan.model_validate(found.told("plan")),
-        "extend": Extension(version=found.label, content=found.told("content")),
+        "splits": SplitPlan.model_validate(found.manifest["plan"]),
+        "extend": Extension(version=found.label, content=found.manifest["content"]),
     }
     return base.model_copy(update=changes)
 

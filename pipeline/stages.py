@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from operator import attrgetter
@@ -91,23 +91,18 @@ async def name_domains(brief: Brief, context: Context) -> Outcome:
     return await domain.run(brief, job_of(context, "domains", "domain", brief.id))
 
 
-def settle_domains(found: Sequence[Domain]) -> Outcome:
-    """Reject domains that another category has already."""
-    return _new_of(found, "domains", twin)
-
-
-def _new_of(
-    found: Sequence[Domain | World], stage: str, same: Callable[[str, Iterable[str]], str | None]
-) -> Outcome:
-    """Part records from those that are the `same` as one before them, by their names."""
+def settle_named(found: Sequence[Domain | World]) -> Outcome:
+    """Reject domains that another category has already, and worlds whose name another has."""
     kept: dict[str, Domain | World] = {}
     rejected: list[Rejected] = []
     for each in found:
-        other = same(each.name, kept)
-        if other is None:
-            kept[each.name] = each
+        is_domain = isinstance(each, Domain)
+        near = twin(each.name, kept) if is_domain else None
+        if near or each.name in kept:
+            stage = "domains" if is_domain else "worlds"
+            rejected.append(duplicate(each, near or each.name, stage))
         else:
-            rejected.append(duplicate(each, other, stage))
+            kept[each.name] = each
     return Outcome(tuple(kept.values()), tuple(rejected))
 
 
@@ -133,11 +128,6 @@ async def take_worlds(subject: WorldPlan | Domain, context: Context) -> Outcome:
     provenance = job_of(context, "worlds", "domain", subject.name).provenance(Costs())
     worlds = named_worlds(subject)
     return Outcome(tuple(each.model_copy(update={"provenance": provenance}) for each in worlds))
-
-
-def settle_worlds(found: Sequence[World]) -> Outcome:
-    """Reject worlds whose name another has already."""
-    return _new_of(found, "worlds", lambda name, kept: name if name in kept else None)
 
 
 def worlds_of(given: StageInput) -> list[World]:
@@ -327,7 +317,9 @@ def check_templates(recipe: Recipe) -> None:
     if recipe.expand:
         from toolloom.pipeline.templates.written import check_files
 
-        _check_there("expand.templates", recipe.expand.templates)
+        for name in recipe.expand.templates:
+            if not Path(name).expanduser().exists():
+                raise RecipeError(f"expand.templates: there is no {name}.")
         check_files(recipe.expand.templates)
         check_benchmarks(recipe)
 
@@ -342,14 +334,7 @@ def check_seeds(recipe: Recipe) -> None:
                 "nothing that was asked for. Name a capable one: `agents: {rewriter: {base_url: "
                 "…, model: …}}` in a recipe that is given with --recipe."
             )
-        _check_there("rewrite.seeds", recipe.rewrite.seeds)
         toolbench.check_seeds(recipe.rewrite.seeds)
-
-
-def _check_there(field: str, named: Iterable[str]) -> None:
-    for name in named:
-        if not Path(name).expanduser().exists():
-            raise RecipeError(f"{field}: there is no {name}.")
 
 
 def expect_all(_: Recipe, coming: int) -> int:
@@ -394,7 +379,7 @@ STAGES: tuple[Stage, ...] = (
         Domain,
         name_domains,
         feed=feed_domains,
-        settle=settle_domains,
+        settle=settle_named,
         expects=expect_briefs,
     ),
     Stage(
@@ -404,7 +389,7 @@ STAGES: tuple[Stage, ...] = (
         World,
         take_worlds,
         feed=feed_worlds,
-        settle=settle_worlds,
+        settle=settle_named,
         expects=expect_worlds,
         beside=True,
         when=attrgetter("played"),

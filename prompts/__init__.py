@@ -24,6 +24,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from toolloom.schemas import TemplateError, canonical, digest
 
 FOLDER = Path(__file__).parent
+FAILED = (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What goes wrong where a template is rendered."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +62,12 @@ def render(name: str, variables: Mapping[str, Any], folder: Path = FOLDER) -> Pr
         template = environment(folder).get_template(f"{name}.j2")
         context = template.new_context(dict(variables))
         texts = {block: "".join(part(context)).strip() for block, part in template.blocks.items()}
-    except jinja2.TemplateNotFound as error:
-        raise TemplateError(f"prompts/{name}.j2: there is no such template.") from error
     except jinja2.UndefinedError as error:
         raise TemplateError(
             f"prompts/{name}.j2 uses a variable that it is not given: {error.message}. "
             f"Given are: {', '.join(sorted(variables))}."
         ) from error
-    except jinja2.TemplateError as error:
-        raise TemplateError(f"prompts/{name}.j2 cannot be rendered: {error}") from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # An expression in the template went wrong.
+    except FAILED as error:
         kind = type(error).__name__
         raise TemplateError(f"prompts/{name}.j2 cannot be rendered: {kind}: {error}") from error
     said = ((block, text) for block, text in texts.items() if text)

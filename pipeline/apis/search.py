@@ -137,12 +137,6 @@ def categories() -> tuple[Category, ...]:
     return tuple(Category.model_validate(c) for c in _read("categories.yaml"))
 
 
-@cache
-def public_apis() -> tuple[PublicApi, ...]:
-    """Real public APIs, in their own order."""
-    return tuple(PublicApi.model_validate(a) for a in _read("public_apis.yaml"))
-
-
 def category(name: str) -> Category:
     """The category of this name. Raises RecipeError that lists the known ones."""
     for known in categories():
@@ -154,7 +148,9 @@ def category(name: str) -> Category:
 
 @cache
 def _examples() -> tuple[tuple[PublicApi, ...], SearchIndex]:
-    known = tuple(a for a in public_apis() if a.operations)
+    """Real public APIs whose operations are known, in their own order, and an index over them."""
+    every = map(PublicApi.model_validate, _read("public_apis.yaml"))
+    known = tuple(a for a in every if a.operations)
     texts = [
         f"{a.name} {a.category} {a.does} " + " ".join(f"{o.name} {o.does}" for o in a.operations)
         for a in known

@@ -19,7 +19,7 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -290,18 +290,6 @@ SHOWN = 1000  # letters of a text that are shown
 _ROLE = re.compile(r"^\s*(?:user|human|ai|assistant|first utterance)\s*:", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Match:
-    """What a row and a benchmark have in common."""
-
-    check: str  # words, text or calls
-    benchmark: str
-    place: str
-    match: str  # as it was compared
-    row: str
-    theirs: str
-
-
 class BenchmarkIndex:
     """Rows of benchmarks, looked up by runs of words, short texts and calls."""
 
@@ -328,7 +316,7 @@ class BenchmarkIndex:
         said = written((gold.name, gold.arguments) for gold in item.calls)
         self._noted.append((benchmark, item.place, said, len(item.calls)))
 
-    def text(self, turns: Sequence[str]) -> Match | None:
+    def text(self, turns: Sequence[str]) -> Finding | None:
         """The first words of a user's turns that a benchmark has."""
         for turn in turns:
             found = words(turn)
@@ -342,7 +330,7 @@ class BenchmarkIndex:
                 return self._matched("text", self._wholes[short], short, text)
         return None
 
-    def call(self, calls: Sequence[tuple[str, Any]]) -> Match | None:
+    def call(self, calls: Sequence[tuple[str, Any]]) -> Finding | None:
         """The first of a row's calls, or all of them, that a benchmark has as gold."""
         made = [(name, arguments) for name, arguments in calls if isinstance(arguments, dict)]
         golds = [self._golds(name, arguments) for name, arguments in made]
@@ -360,13 +348,14 @@ class BenchmarkIndex:
         found = {number for gold, number in alike if fits(arguments, gold.arguments)}
         return found | {*self._calls.get(plain_call(name, arguments), ())}
 
-    def _called(self, made: Sequence[tuple[str, JsonObject]], number: int) -> Match:
+    def _called(self, made: Sequence[tuple[str, JsonObject]], number: int) -> Finding:
         match = "; ".join(plain_call(*call) for call in made)
         return self._matched("calls", number, match, written(made))
 
-    def _matched(self, check: str, number: int, match: str, row: str) -> Match:
+    def _matched(self, check: str, number: int, match: str, row: str) -> Finding:
         benchmark, place, theirs, _ = self._noted[number]
-        return Match(check, benchmark, place, match[:SHOWN], _cut(row, match), _cut(theirs, match))
+        shown = (match[:SHOWN], _cut(row, match), _cut(theirs, match))
+        return finding(check, benchmark, place, *shown)
 
 
 def _cut(text: str, match: str) -> str:
@@ -421,13 +410,12 @@ def read_benchmarks(given: StageInput) -> BenchmarkIndex:
 
 def contamination_of(row: JsonObject, index: BenchmarkIndex) -> list[Finding]:
     """What a row has in common with benchmarks: at most a text and a call."""
-    return [finding(m) for m in (index.text(turns(row)), index.call(calls(row))) if m]
+    return [found for found in (index.text(turns(row)), index.call(calls(row))) if found]
 
 
-def finding(match: Match) -> Finding:
-    """A match in a sentence. Texts are in it as JSON, so that `dataset.figures.overlap` finds them
-    again."""
-    check, *texts = astuple(match)
+def finding(check: str, *texts: str) -> Finding:
+    """What a row and a benchmark have in common: which and where, as it was compared, and as either
+    has it. Texts are told as JSON, so that `dataset.figures.overlap` finds them again."""
     benchmark, place, words, row, theirs = (json.dumps(t, ensure_ascii=False) for t in texts)
     detail = (
         f"{_DETAILS[check]} {benchmark} at {place}: {words}. "

@@ -54,15 +54,6 @@ Licence = Annotated[str, Field(description="SPDX identifier, where known.")]
 Whole = Annotated[JsonObject, Field(description="JSON: the whole record.")]
 
 
-class WholeRow(TableRow):
-    """A row with its whole record in the column `record`."""
-
-    @classmethod
-    def record_of(cls, row: JsonObject) -> JsonObject:
-        record: JsonObject = parsed(row["record"])
-        return record
-
-
 class SftRow(TableRow):
     """Accepted dialogues as trainers take them, in OpenAI's chat form, each with its own tools."""
 
@@ -177,7 +168,7 @@ class EnvironmentsRow(TableRow):
         }
 
 
-class InstructionsRow(WholeRow):
+class InstructionsRow(TableRow):
     """What users may say at five granularities, each with the solution path that serves it."""
 
     origin = Instruction
@@ -285,15 +276,11 @@ class RejectedRow(TableRow):
     provenance: JsonValue = Field(description="JSON: how it was made.")
 
     @classmethod
-    def of(cls, record: JsonObject) -> Iterable[JsonObject]:
-        return (record,)
-
-    @classmethod
     def record_of(cls, row: JsonObject) -> JsonObject:
         return {**row, **{key: parsed(row[key]) for key in REJECTED_PARTS}}
 
 
-class ApisRow(WholeRow):
+class ApisRow(TableRow):
     """The APIs: those of the split `train` are seen in training, the others only in their test."""
 
     origin = Api
@@ -323,7 +310,7 @@ class ApisRow(WholeRow):
         }
 
 
-class WorldsRow(WholeRow):
+class WorldsRow(TableRow):
     """The worlds: APIs with a state that can be run, each with the dialogues written for it."""
 
     origin = World

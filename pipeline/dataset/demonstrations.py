@@ -446,7 +446,7 @@ def fits(goals: Sequence[Goal]) -> bool:
 def all_shot(sample: Sample, form: base.Arguments) -> base.Exported:
     """A sample in a sequence of its own."""
     alone = AllShots()
-    return replace(alone.rows(sample, form), rows=alone.rest(), waits=False)
+    return replace(alone.rows(sample, form), rows=alone.rest())
 
 
 class AllShots:
@@ -480,7 +480,7 @@ class AllShots:
         self._open = [*others, *same]
         if len(self._open) > OPEN:
             full.append(self._open.pop(0))  # of the category that waits longest
-        return base.Exported(tuple(("sft", sequence(one)) for one in full), goal.lost, waits=True)
+        return base.Exported(tuple(("sft", sequence(one)) for one in full), goal.lost)
 
     def rest(self) -> base.Rows:
         left, self._open = self._open, []

@@ -13,11 +13,17 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from toolloom.pipeline.dataset.configs import SAMPLES
-from toolloom.pipeline.store.version import Version
+from toolloom.pipeline.store.version import Version, hashes_of
 from toolloom.schemas import JsonObject, Record, Split, digest
 
-DIMENSIONS = ("abilities", "scenarios", "categories", "calls", "reasons")
-"""What of a split's figures a diff shows."""
+DIMENSIONS = {
+    "abilities": "ability",
+    "scenarios": "scenario",
+    "categories": "category",
+    "calls": "calls",
+    "reasons": "rejected because",
+}
+"""What of a split's figures a diff shows, and how one of them is called."""
 
 Pair: TypeAlias = tuple[int, int]
 """A count before and after."""
@@ -74,7 +80,7 @@ def compare(before: Version, after: Version, *, keep: int = 1) -> Diff:
                 for kind, names in ids.items() if config == "samples" else ():
                     wanted = names[: keep - len(examples[kind])]
                     examples[kind] += _examples(kind, split, wanted, before, after)
-    old, new = before.told("splits"), after.told("splits")
+    old, new = before.manifest["splits"], after.manifest["splits"]
     figures: JsonObject = {}
     for split in {**old, **new}:
         ours, theirs = (told.get(split, {}) for told in (old, new))
@@ -107,10 +113,9 @@ def _compared(
 ) -> tuple[SplitDiff, dict[str, list[str]]]:
     """The rows of both, and ids by kind of difference. Samples of equal content under different ids
     are counted as renamed, and no difference."""
-    tables = [one.manifest["configs"].get(config, {}).get(split, {}) for one in (before, after)]
-    old_files, new_files = ([f["sha256"] for f in t.get("files", {}).values()] for t in tables)
+    old_files, new_files = (hashes_of(one.manifest, config).get(split) for one in (before, after))
     if old_files == new_files:  # equal files hold equal rows: they need not be read
-        count = tables[0]["rows"]
+        count = before.manifest["configs"][config][split]["rows"]
         return SplitDiff(split=split, before=count, after=count, same=count), {}
     old, new = (dict(_contents(version, config, split)) for version in (before, after))
     changed = [name for name in new if name in old and old[name] != new[name]]

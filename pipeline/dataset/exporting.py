@@ -177,7 +177,7 @@ def export(
             for sample in source.samples(each):
                 made = _made(format_, sample, form, stateful)
                 report.samples += 1
-                if made.rows or made.waits:
+                if made.rows or (stateful and not made.unfit):  # rows may come later
                     report.held += 1
                     report.lost.update(made.lost)
                 else:

@@ -158,22 +158,16 @@ def _api(token: str) -> HfApi:
     """The Hub, which is not waited for without end. Raises PushError."""
     import httpx2
     from huggingface_hub import HfApi, constants, is_offline_mode, set_client_factory
-    from huggingface_hub.errors import OfflineModeIsEnabled
 
     if is_offline_mode():
         raise PushError("HF_HUB_OFFLINE is set, so nothing can be pushed. Unset it.")
     patience = httpx2.Timeout(ANSWERING, connect=CONNECTING).as_dict()
-
-    def before(request: httpx2.Request) -> None:
-        if is_offline_mode():  # the library's own hook, which this one replaces
-            raise OfflineModeIsEnabled("HF_HUB_OFFLINE is set")
-        request.extensions["timeout"] = patience  # the library's calls say: none
-
     # Its lines and warnings repeat signed addresses.
     logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)
     # By xet a folder becomes several commits; by LFS it is one, whose files' SHA-256 are checked.
     constants.HF_HUB_DISABLE_XET = True
-    hooks: Any = {"request": [before]}
+    # The library's calls say that they wait without end.
+    hooks: Any = {"request": [lambda request: request.extensions.update(timeout=patience)]}
     set_client_factory(lambda: httpx2.Client(event_hooks=hooks, follow_redirects=True))
     return HfApi(token=token, library_name="toolloom")
 

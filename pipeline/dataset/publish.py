@@ -129,12 +129,10 @@ class Keep:
     @classmethod
     def of(cls, run: RunFolder, outputs: Path) -> Keep:
         """What stays of the version that a run names. Raises PublishError if it is another now."""
-        anew, extended = run.recipe.regenerate, run.recipe.extend
-        if anew is not None:
-            return cls(_parent(anew, outputs), None if anew.keep else anew.split.value)
-        if extended is not None and extended.version:
-            return cls(_parent(extended, outputs))
-        return cls()
+        anew, wanted = run.recipe.regenerate, run.recipe.regenerate or run.recipe.extend
+        if not wanted or not wanted.version:
+            return cls()
+        return cls(parent_of(wanted, outputs), anew.split.value if anew and not anew.keep else None)
 
     def pairs(self) -> Iterator[JsonObject]:
         """The parent's pairs of rows and benchmarks, but for those of rows that go."""
@@ -163,7 +161,8 @@ class Keep:
             yield from (row for row in stored if row["id"] in ids)
 
 
-def _parent(wanted: Regeneration | Extension, outputs: Path) -> Version:
+def parent_of(wanted: Regeneration | Extension, outputs: Path) -> Version:
+    """The version that a run begins with. Raises PublishError if it is another now."""
     parent = find_version(outputs, wanted.version)
     if parent.manifest["content"] != wanted.content:
         again = "Regenerate the split from" if isinstance(wanted, Regeneration) else "Add to"

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -27,9 +27,9 @@ from toolloom.pipeline.checks import calls, contradictions, form, inspect
 from toolloom.pipeline.checks.transcript import Check, Findings
 from toolloom.pipeline.formats import api_bank
 from toolloom.pipeline.formats.chat import messages_row
-from toolloom.pipeline.formats.conversation import Reading, readings
+from toolloom.pipeline.formats.conversation import Reading, excess, refused
 from toolloom.pipeline.formats.import_log import text
-from toolloom.pipeline.formats.rows import ForeignRow, foreign_rows
+from toolloom.pipeline.formats.rows import foreign_rows
 from toolloom.pipeline.formats.sharegpt import conversation_row, is_conversation
 from toolloom.pipeline.render.section import Section, counted
 from toolloom.pipeline.store.files import replacing
@@ -73,13 +73,17 @@ class Audited(NamedTuple):
 def read(path: Path) -> Iterator[Reading]:
     """Every row of a file, or of the files of a folder, in its own form. Raises StoreError."""
     first = [row.value for row in islice(foreign_rows(path), _LOOKED_AT)]
-    if any(api_bank.is_bank_row(value) for value in first):
-        return api_bank.dialogues(path)
-    return readings(path, _either)
-
-
-def _either(value: JsonObject, row: ForeignRow) -> Reading:
-    return conversation_row(value, row) if is_conversation(value) else messages_row(value, row)
+    if any(map(api_bank.is_bank_row, first)):
+        yield from api_bank.dialogues(path)
+        return
+    for row in foreign_rows(path):
+        if why := row.fault or excess(row.value):
+            yield refused(row, why)
+        elif not isinstance(row.value, dict):
+            yield refused(row, "it is not a JSON object")
+        else:
+            take = conversation_row if is_conversation(row.value) else messages_row
+            yield take(row.value, row)
 
 
 def expected(reading: Reading) -> tuple[tuple[Check[Dialogue], ...], ...]:
@@ -100,8 +104,7 @@ def audited(path: Path) -> Iterator[Audited]:
     """Every row of the file with its findings, one at a time. Raises StoreError."""
     rows = dialogues = 0
     first = None
-    for reading in read(path):
-        rows += 1
+    for rows, reading in enumerate(read(path), 1):
         dialogues += reading.dialogue is not None
         first = first or reading
         if not dialogues and rows == _PATIENCE:
@@ -170,20 +173,21 @@ def audit(
     path: Path,
     *,
     examples: int = 3,
-    flag: Callable[[JsonObject], None] | None = None,
+    flagged: Path | None = None,
     tell: Callable[[AuditReport], None] | None = None,
 ) -> AuditReport:
-    """Audit a file in one pass. `flag` takes each flagged row, `tell` the report after each row.
-
-    Raises StoreError.
-    """
+    """Audit a file in one pass. `flagged`: where flagged rows are written, as JSON lines, once all
+    are known; `tell` is given the report after each row. Raises StoreError."""
     report = AuditReport(path.name, Findings(examples))
-    for row in audited(path):
-        report.take(row)
-        if flag and row.findings:
-            flag(row.as_json())
-        if tell:
-            tell(report)
+    if flagged:
+        check_target(flagged, path)
+    with replacing(flagged) if flagged else nullcontext() as file:
+        for row in audited(path):
+            report.take(row)
+            if file and row.findings:
+                file.write(f"{dumped(row.as_json())}\n".encode())
+            if tell:
+                tell(report)
     return report
 
 
@@ -236,18 +240,3 @@ def check_target(path: Path, source: Path) -> None:
         raise StoreError(f"{path} is what is audited. Name another file to write to.")
     if path.is_dir():
         raise StoreError(f"{path} is a folder. Name a file to write to.")
-
-
-@contextmanager
-def flagged_rows(path: Path, source: Path) -> Iterator[Callable[[JsonObject], None]]:
-    """Writes rows to a file of JSON lines that is there when all are written, and not before.
-
-    `source`: what is audited, which is not to be overwritten. Raises StoreError.
-    """
-    check_target(path, source)
-    with replacing(path) as file:
-
-        def write(row: JsonObject) -> None:
-            file.write(f"{dumped(row)}\n".encode())
-
-        yield write

@@ -36,7 +36,6 @@ class Exported:
     rows: Rows = ()
     lost: tuple[str, ...] = ()  # parts of the sample that these rows do not hold
     unfit: str = ""  # why there is no row
-    waits: bool = False  # its row comes later, with that of other samples
 
 
 @dataclass(frozen=True)

@@ -177,22 +177,20 @@ def _without_null(value: Any) -> Any:
 
 def chat(messages: Sequence[Message], form: base.Arguments) -> list[JsonObject]:
     """Messages in OpenAI's form, arguments as objects or as text. Raises NotRepresentable."""
-    return [_turn(message, form) for message in messages]
-
-
-def _turn(message: Message, form: base.Arguments) -> JsonObject:
-    row: JsonObject = {"role": message.role, "content": message.content or ""}
-    made = base.calls(message)
-    if form == "string":
-        made = [{**call, "arguments": base.spaced(call["arguments"])} for call in made]
-    if made:
-        row["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": function}
-            for call, function in zip(message.tool_calls, made, strict=True)
-        ]
-    if message.role == "tool":
-        row |= {"tool_call_id": message.tool_call_id, "name": message.name}
-    return row
+    rows: list[JsonObject] = []
+    for message in messages:
+        rows.append({"role": message.role, "content": message.content or ""})
+        made = base.calls(message)
+        if form == "string":
+            made = [{**call, "arguments": base.spaced(call["arguments"])} for call in made]
+        if made:
+            rows[-1]["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": function}
+                for call, function in zip(message.tool_calls, made, strict=True)
+            ]
+        if message.role == "tool":
+            rows[-1] |= {"tool_call_id": message.tool_call_id, "name": message.name}
+    return rows
 
 
 def trl(sample: Sample, form: base.Arguments) -> base.Exported:

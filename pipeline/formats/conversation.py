@@ -11,11 +11,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from toolloom.llm.messages import readings as repaired
@@ -24,7 +23,7 @@ from toolloom.pipeline.checks.schema import UncheckableSchema, as_dict, oddity, 
 from toolloom.pipeline.checks.text.call_text import literal
 from toolloom.pipeline.formats.import_log import ImportLog, line, text
 from toolloom.pipeline.formats.json_schema import SCHEMAS, SchemaBudget, arguments, first, plain
-from toolloom.pipeline.formats.rows import ForeignRow, foreign_rows
+from toolloom.pipeline.formats.rows import ForeignRow
 from toolloom.schemas import (
     API_SEARCH,
     Ability,
@@ -75,19 +74,6 @@ def refused(row: ForeignRow, why: str = "", unmapped: Iterable[str] = ()) -> Rea
     finding = Finding(check="reading", reason=Reason.MALFORMED_DIALOGUE, detail=why or row.fault)
     raw = row.raw if row.fault else row.value
     return Reading(row.place, raw, None, tuple(unmapped), (finding,))
-
-
-def readings(path: Path, take: Callable[[JsonObject, ForeignRow], Reading]) -> Iterator[Reading]:
-    """Every row of a file, read by `take`, which gets objects of bearable size only."""
-    for row in foreign_rows(path):
-        if row.fault:
-            yield refused(row)
-        elif not isinstance(row.value, dict):
-            yield refused(row, "it is not a JSON object")
-        elif why := excess(row.value):
-            yield refused(row, why)
-        else:
-            yield take(row.value, row)
 
 
 class RowCall(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
@@ -118,6 +119,7 @@ class Turn:
 Spoil: TypeAlias = Callable[[Turn, Random], Message | None]
 """Gives the spoilt turn, or nothing where the defect does not apply."""
 Spoilt: TypeAlias = tuple[str, JsonObject] | None
+Change: TypeAlias = Callable[[Turn, str, JsonObject, Random], Spoilt]
 
 
 class Defect(NamedTuple):
@@ -250,26 +252,22 @@ def _unsaid(value: Any, chance: Random) -> Any:
     return None
 
 
-def in_a_call(change: Callable[[Turn, str, JsonObject, Random], Spoilt]) -> Spoil:
+def in_call(change: Change, turn: Turn, chance: Random) -> Message | None:
     """The turn with such a change of one of its calls."""
-
-    def spoil(turn: Turn, chance: Random) -> Message | None:
-        place = chance.randrange(len(turn.message.tool_calls))
-        call = turn.message.tool_calls[place]
-        changed = change(turn, call.function.name, _values(call), chance)
-        return _with_call(turn, place, *changed) if changed else None
-
-    return spoil
+    place = chance.randrange(len(turn.message.tool_calls))
+    call = turn.message.tool_calls[place]
+    changed = change(turn, call.function.name, _values(call), chance)
+    return _with_call(turn, place, *changed) if changed else None
 
 
 DEFECTS = (
     Defect("no_call", Reason.NO_API_CALL, no_call),
-    Defect("unknown_function", Reason.API_HALLUCINATION, in_a_call(unknown_function)),
-    Defect("other_function", Reason.UNNEEDED_API_CALL, in_a_call(other_function)),
-    Defect("missing_argument", Reason.MISSING_INPUT_PARAMETERS, in_a_call(missing_argument)),
-    Defect("unknown_argument", Reason.INVALID_INPUT_PARAMETERS, in_a_call(unknown_argument)),
-    Defect("wrong_type", Reason.INVALID_INPUT_PARAMETERS, in_a_call(wrong_type)),
-    Defect("outside_enum", Reason.INVALID_INPUT_PARAMETERS, in_a_call(outside_enum)),
-    Defect("unsaid_value", Reason.UNGROUNDED_ARGUMENT, in_a_call(unsaid_value)),
+    Defect("unknown_function", Reason.API_HALLUCINATION, partial(in_call, unknown_function)),
+    Defect("other_function", Reason.UNNEEDED_API_CALL, partial(in_call, other_function)),
+    Defect("missing_argument", Reason.MISSING_INPUT_PARAMETERS, partial(in_call, missing_argument)),
+    Defect("unknown_argument", Reason.INVALID_INPUT_PARAMETERS, partial(in_call, unknown_argument)),
+    Defect("wrong_type", Reason.INVALID_INPUT_PARAMETERS, partial(in_call, wrong_type)),
+    Defect("outside_enum", Reason.INVALID_INPUT_PARAMETERS, partial(in_call, outside_enum)),
+    Defect("unsaid_value", Reason.UNGROUNDED_ARGUMENT, partial(in_call, unsaid_value)),
     Defect("search_skipped", Reason.SEARCH_SKIPPED, search_skipped),
 )

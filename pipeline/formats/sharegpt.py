@@ -55,9 +55,7 @@ def is_conversation(value: JsonObject) -> bool:
 def conversation_row(value: JsonObject, row: ForeignRow) -> Reading:
     """A row of turns, with calls as turns of their own, or between tags; the better answer of a
     preference is the last turn."""
-    column = next((key for key in _COLUMNS if value.get(key) is not None), None)
-    if column is None:
-        return refused(row, f"it has no column `{'`, `'.join(_COLUMNS)}`")
+    column = next(key for key in _COLUMNS if value.get(key) is not None)
     turned = turns_in(value[column])
     if isinstance(turned, str):
         return refused(row, f"its `{column}`: {turned}")

@@ -155,7 +155,7 @@ class Inspection:
     def versions(self) -> pd.DataFrame:
         """Rejected records by version and reason, as the manifests tell them."""
         known = versions(self.version.path.parent)[-24:]
-        found = {one.number: added(one.told("splits").values(), "reasons") for one in known}
+        found = {one.number: added(one.manifest["splits"].values(), "reasons") for one in known}
         return pd.DataFrame(found).T.fillna(0).astype(int).rename_axis("version")
 
     @property

@@ -10,11 +10,11 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nsmallest
-from itertools import accumulate, groupby, islice
+from itertools import groupby, islice
+from math import ceil
 from os.path import isdir
 from pathlib import Path
 from statistics import fmean
@@ -222,7 +222,7 @@ def page(version: Version, seen: ReadRows) -> str:
 
 def _cards(version: Version, seen: ReadRows) -> Iterator[tuple[str, int, str]]:
     """Figures that are shown large: what, how many, and a remark."""
-    splits = version.told("splits").values()
+    splits = version.manifest["splits"].values()
     rows, several = (sum(split[name] for split in splits) for name in ("rows", "several_turns"))
     if rows or not seen.levels:
         yield "dialogues", rows, f"{several:,} with several user turns"
@@ -236,7 +236,7 @@ def _cards(version: Version, seen: ReadRows) -> Iterator[tuple[str, int, str]]:
 
 
 def _facts(version: Version) -> Iterator[tuple[str, str]]:
-    manifest, runs = version.manifest, [*version.told("runs").values()]
+    manifest, runs = version.manifest, [*version.manifest["runs"].values()]
     if before := manifest.get("parent"):
         split, more = manifest.get("regenerated"), manifest.get("extended")
         how = f"with `{split}` made again" if split else "with more rows" if more else "made again"
@@ -259,7 +259,7 @@ def _facts(version: Version) -> Iterator[tuple[str, str]]:
 def _splits(version: Version) -> Section:
     """Rows of each split, and how many APIs its dialogues call."""
     there, rows = version.manifest["configs"].get("instructions", {}), []
-    for name, split in version.told("splits").items():
+    for name, split in version.manifest["splits"].items():
         made = [int(there.get(name, {}).get("rows", 0))] if there else []
         rows.append([name, split["rows"], *made, split["rejected"], split["apis"]])
     also = ["Instructions"] if there else []
@@ -268,7 +268,7 @@ def _splits(version: Version) -> Section:
 
 def _chapters(version: Version, seen: ReadRows) -> Iterator[Chapter]:
     """What is counted, in the order of the page."""
-    runs = [*version.told("runs").values()][::-1]  # the manifest tells of the last run first
+    runs = [*version.manifest["runs"].values()][::-1]  # the manifest tells of the last run first
     stages: dict[str, list[StageCount]] = {}
     for run in runs:
         for stage in map(StageCount.model_validate, run["counts"]["stages"]):
@@ -293,7 +293,7 @@ def _chapters(version: Version, seen: ReadRows) -> Iterator[Chapter]:
         yield Chapter("worlds", "Worlds", "", worlds)
     yield Chapter("diversity", "Diversity", *_diversity(seen))
     yield Chapter("wording", "Wording", "", [*_wording(seen)])
-    dialogues = sum(split["rows"] for split in version.told("splits").values())
+    dialogues = sum(split["rows"] for split in version.manifest["splits"].values())
     made = dialogues + seen.levels.total()
     yield Chapter("cost", "What it took", *_cost(stages, runs, made))
 
@@ -336,7 +336,7 @@ def _reasons(seen: ReadRows) -> list[Section]:
 
 
 def _charts(version: Version, seen: ReadRows) -> Iterator[Section]:
-    splits = [split for split in version.told("splits").values() if split["rows"]]
+    splits = [split for split in version.manifest["splits"].values() if split["rows"]]
     rows = sum(split["rows"] for split in splits)
     for name, title in TALLIES.items() if splits else ():
         counts = {words(key): count for key, count in added(splits, name).items()}
@@ -374,9 +374,7 @@ def share(part: float) -> str:
 
 def quantile(counts: Counter[int], share: float) -> int:
     """The smallest number that at least this share of all do not pass. There must be one."""
-    numbers = sorted(counts)
-    sums = [*accumulate(counts[number] for number in numbers)]
-    return numbers[bisect_left(sums, share * sums[-1])]
+    return sorted(counts.elements())[ceil(share * counts.total()) - 1]
 
 
 def _diversity(seen: ReadRows) -> tuple[str, list[Section]]:

@@ -42,13 +42,6 @@ if TYPE_CHECKING:
     from toolloom.pipeline.templates.filling import TemplatePreview
 
 KINDS = ("before", "after", "same", "renamed", "changed", "removed", "added")  # of a diff's rows
-FIGURES = {
-    "abilities": "ability",
-    "scenarios": "scenario",
-    "categories": "category",
-    "calls": "calls",
-    "reasons": "rejected because",
-}
 ALIKE = ("alike in one", "alike in two")  # of two rows of one script, and of two scripts
 ADDED = (("samples", "rows"), ("instructions", "instructions"))
 EXAMPLES = 3  # values shown of a template's choice
@@ -194,16 +187,16 @@ def worlds_sections(manifest: JsonObject) -> list[Section]:
 
 def versions_section(versions: Sequence[Version], latest: str) -> Section:
     """A line for each version."""
-    tables = [version.told("splits") for version in versions]
+    tables = [version.manifest["splits"] for version in versions]
     words = [
-        sum(t["rows"] for t in version.told("configs").get("instructions", {}).values())
+        sum(t["rows"] for t in version.manifest["configs"].get("instructions", {}).values())
         for version in versions
     ]
     splits = [s for s in Split if any(s in table and table[s]["rows"] for table in tables)]
     rows = []
     for version, table, count in zip(versions, tables, words, strict=True):
         split, extended = version.manifest.get("regenerated"), version.manifest.get("extended")
-        runs = version.told("runs")
+        runs = version.manifest["runs"]
         name = table[split]["runs"][-1] if split else next(iter(runs))
         name = extended["run"] if extended else name  # made what is new in the version
         counts, made_by = runs[name]["counts"], f"{split} anew, {name}" if split else name
@@ -215,7 +208,7 @@ def versions_section(versions: Sequence[Version], latest: str) -> Section:
         rows.append(
             (
                 version.number + (" (latest)" if version.number == latest else ""),
-                (version.told("parent") or {}).get("version", ""),
+                (version.manifest["parent"] or {}).get("version", ""),
                 made_by,
                 *(table.get(split, {}).get("rows", 0) for split in splits),
                 *([count] if any(words) else []),
@@ -230,14 +223,14 @@ def versions_section(versions: Sequence[Version], latest: str) -> Section:
 
 def diff_sections(diff: Diff) -> list[Section]:
     """Tables of rows and figures; the examples are dialogues, and are shown as such."""
-    from toolloom.pipeline.dataset.diff import summed
+    from toolloom.pipeline.dataset.diff import DIMENSIONS, summed
 
     sections = [Section(note=f"From {diff.before} to {diff.after}")]
     for title, splits in (("split", diff.rows), ("instructions", diff.instructions)):
         kinds = [kind for kind in KINDS if (title, kind) != ("instructions", "renamed")]
         rows = [(r.split, *(getattr(r, kind) for kind in kinds)) for r in splits]
         sections += [Section(head=(title, *kinds), rows=rows)] if rows or title == "split" else []
-    for name, title in FIGURES.items():
+    for name, title in DIMENSIONS.items():
         moved = [
             (value, before, after, f"{after - before:+,}" if after != before else "=")
             for value, (before, after) in summed(diff.figures, name).items()

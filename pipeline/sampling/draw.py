@@ -412,7 +412,7 @@ class ApiRotation:
         if kind.scenario not in SEVERAL:
             yield [api], None
         elif kind.scenario is Scenario.SEQUENTIAL:
-            links = [v for v in self._group.links_of.get(api.id, ()) if kind.level in v.levels]
+            links = [v for v in self._group.links.get(api.id, ()) if kind.level in v.levels]
             rng.shuffle(links)
             links.sort(key=lambda link: self._mates[api.id][link.second.id])
             yield from (([link.first, link.second], link) for link in links[:TRIED])
@@ -664,13 +664,9 @@ class Group:
         self._collections = grouped((name, n) for n, a in numbered for name in a.collections)
 
     @cached_property
-    def links(self) -> list[Link]:
-        return find_links(self.apis, self._rng)
-
-    @cached_property
-    def links_of(self) -> dict[str, list[Link]]:
-        """Links by the id of their first API."""
-        return grouped((link.first.id, link) for link in self.links)
+    def links(self) -> dict[str, list[Link]]:
+        """Those between its APIs, by the id of the first."""
+        return grouped((link.first.id, link) for link in find_links(self.apis, self._rng))
 
     @cached_property
     def _mixed(self) -> dict[str, list[int]]:
@@ -693,7 +689,8 @@ class Group:
     def count(self, level: Level, scenario: Scenario) -> int:
         """How many pairs of APIs there are at a level; of linked ones for a sequential need."""
         if scenario is Scenario.SEQUENTIAL:
-            return len({(v.first.id, v.second.id) for v in self.links if level in v.levels})
+            linked = (link for links in self.links.values() for link in links)
+            return len({(v.first.id, v.second.id) for v in linked if level in v.levels})
         if level is Level.SINGLE_TOOL:
             return sum(math.comb(tool, 2) for tool in Counter(self._tools).values())
         groups: Iterable[Sequence[int]] = self._mixed.values()

@@ -309,10 +309,6 @@ def _whole(low: int, high: int, step: int = 1) -> Draw:
     return lambda f: f.random_int(low, high, step)
 
 
-def _phone(f: Faker) -> str:
-    return f.numerify("+1-555-01##")
-
-
 _WORDS = {
     "airport airport_code iata": "ZRH JFK NRT CDG SIN YYZ",
     "branch branch_name base_branch": "main develop release-2.1 fix-login new-layout docs-update",
@@ -346,7 +342,7 @@ _WORDS = {
 _GROUPS: Mapping[str, Draw] = {
     **{names: _one_of(choices) for names, choices in _WORDS.items()},
     "email mail": lambda f: f.email(),
-    "phone phone_number mobile telephone": _phone,
+    "phone phone_number mobile telephone": lambda f: f.numerify("+1-555-01##"),
     "first_name given_name": lambda f: f.first_name(),
     "last_name family_name surname": lambda f: f.last_name(),
     "username user_name user login owner handle nickname screen_name": lambda f: f.user_name(),
@@ -412,7 +408,7 @@ BY_FORMAT: Mapping[str, Draw] = {
     "time": lambda f: f"{f.random_int(7, 21):02}:{f.random_element((0, 15, 30, 45)):02}",
     "int32": lambda f: f.numerify("%#####"),
     "int64": lambda f: f.numerify("%#######"),
-    "phone": _phone,
+    "phone": BY_NAME["phone"],
 }
 
 DAYS = ("date", "day", "birthday", "deadline", "checkin", "checkout", "check_in", "check_out")

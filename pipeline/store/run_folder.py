@@ -257,11 +257,6 @@ class RunFolder:
         write_lines(self.path / "recipe.yaml", [text.encode()])
         write_lines(self.path / "plan.json", map(record_line, plan))
 
-    @property
-    def adds(self) -> bool:
-        """Whether the run adds to a version, whose samples it begins with."""
-        return any(stage.given for stage in self.plan)
-
     def samples(self) -> Iterator[JsonObject]:
         """What the last stage accepted so far; of those that sift, the last that is finished.
 
@@ -282,8 +277,10 @@ class RunFolder:
         return chain.from_iterable(each.objects("accepted") for each in self._beside(Sample))
 
     def rows(self) -> Iterator[JsonObject]:
-        """The dialogues of the dataset that the run makes: samples, then rows of templates."""
-        return chain(() if self.adds else self.samples(), self.expanded())
+        """The dialogues of the dataset that the run makes: samples, but for those of a version that
+        it adds to, then rows of templates."""
+        adds = any(stage.given for stage in self.plan)
+        return chain(() if adds else self.samples(), self.expanded())
 
     def instructions(self) -> Iterator[Instruction]:
         """Requests at five granularities, as far as they are rewritten."""

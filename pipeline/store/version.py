@@ -65,12 +65,13 @@ class TableRow(BaseModel):
     @classmethod
     def of(cls, record: JsonObject) -> Iterable[JsonObject]:
         """The rows of a record, given as JSON, in the order in which they are stored."""
-        raise NotImplementedError
+        return (record,)
 
     @classmethod
     def record_of(cls, row: JsonObject) -> JsonObject:
         """The record in a stored row, as JSON, of a config that holds records whole."""
-        raise NotImplementedError
+        record: JsonObject = json.loads(row["record"])
+        return record
 
     @classmethod
     def ids(cls, record: str) -> tuple[str, ...]:
@@ -438,14 +439,10 @@ class Version:
                 f"`toolloom verify {self.label}` tells more."
             ) from error
 
-    def told(self, key: str) -> Any:
-        """What the manifest tells under a key."""
-        return self.manifest[key]
-
     @property
     def first(self) -> tuple[str, str]:
         """The first config and split with rows to load. Raises StoreError if none has any."""
-        for config, splits in self.told("configs").items():
+        for config, splits in self.manifest["configs"].items():
             for split, made in splits.items():
                 if made["files"]:
                     return config, split
@@ -597,17 +594,17 @@ def change(before: JsonObject, after: JsonObject) -> str:
     if before["layout"] != after["layout"] or before["plan"] != after["plan"]:
         return "major"
     for config in ("samples", "instructions"):
-        old, new = (_hashes(manifest, config) for manifest in (before, after))
+        old, new = (hashes_of(manifest, config) for manifest in (before, after))
         for split in Split:
             # A test that comes anew disturbs nobody; one that changes or goes does.
             if split is not Split.TRAIN and split in old and old[split] != new.get(split):
                 return "major"
     shown = ("samples", "instructions", "planning")
-    same = all(_hashes(before, config) == _hashes(after, config) for config in shown)
+    same = all(hashes_of(before, config) == hashes_of(after, config) for config in shown)
     return "patch" if same else "minor"
 
 
-def _hashes(manifest: JsonObject, config: str) -> dict[str, list[str]]:
+def hashes_of(manifest: JsonObject, config: str) -> dict[str, list[str]]:
     """The hashes of the rows of each split."""
     made = manifest["configs"].get(config, {})
     return {split: [f["sha256"] for f in told["files"].values()] for split, told in made.items()}

@@ -108,13 +108,10 @@ def _samples(given: StageInput, plan: ExpansionPlan) -> Iterator[tuple[Split, Js
 
 def expand(given: StageInput) -> Iterator[Sifted]:
     """Rows of templates and of scripts, as many as the recipe wants, and what was rejected."""
-    plan = given.recipe.expand
-    if plan is None:
-        return
     run = _Run(given)
     rng = rng_for(given.recipe.seed, given.stage, "order")
     order = in_turns([source.group for source in run.sources], rng)
-    wanted = plan.rows
+    wanted = run.plan.rows
     for _ in range(_PASSES):
         left = [0 if source.done else source.distinct - source.made for source in run.sources]
         for source, share in zip(run.sources, even(wanted, left, order), strict=True):
@@ -193,7 +190,7 @@ class _Run:
 
     def __init__(self, given: StageInput) -> None:
         assert given.recipe.expand
-        self._given, self._plan = given, given.recipe.expand
+        self._given, self.plan = given, given.recipe.expand
         self._marks: set[int] = set()
         numbers: dict[str, int] = defaultdict(int)
         for _, row in given.rows.objects():
@@ -218,7 +215,7 @@ class _Run:
             scripts = {
                 place: _Source(f"{world.name}-{recipe.seed}-{place:03d}", world.name)
                 for place, script in enumerate(sampler.scripts)
-                if split_of_script(recipe.splits, world, script.name) in self._plan.splits
+                if split_of_script(recipe.splits, world, script.name) in self.plan.splits
             }
             self._worlds.append((sampler, scripts))
         played = chain.from_iterable(scripts.values() for _, scripts in self._worlds)
@@ -231,7 +228,7 @@ class _Run:
     def rows(self) -> Iterator[Sifted]:
         """The rows of this pass, those of templates first."""
         tasks = chain(self._fillings(), self._plays())
-        processes = None if self._plan.rows >= SHARED else 1
+        processes = None if self.plan.rows >= SHARED else 1
         for rows in in_processes(methodcaller("rows"), tasks, processes):
             # What falls comes last, so that its ids do not depend on where it stood.
             for row in sorted(rows, key=lambda row: bool(row.findings)):
@@ -315,7 +312,7 @@ class _Filling(NamedTuple):
             split = split_of(plan, query)
             if split not in wanted or stray(plan, query, split):
                 continue
-            findings = inspect(renderer.dialogue(sample))
+            findings = inspect(Dialogue.model_validate(sample["dialogue"]))
             if findings:
                 vain += 1
             else:

@@ -18,15 +18,15 @@ from functools import lru_cache
 from itertools import islice, product
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, meta, nodes
+from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.files import to_text
+from toolloom.prompts import FAILED
 from toolloom.schemas import (
-    Dialogue,
     Finding,
     JsonObject,
     Provenance,
@@ -40,8 +40,9 @@ LONGEST = 4_000  # letters of a text, before and after it is rendered
 _SIGNS = re.compile(r"%(?:-?[dm]|[BbYyAa%])|[^%]")
 
 
-class TextMistake(ValueError):
-    """A text that is no template, or that cannot be rendered, in words for its writer."""
+class Mistake(ValueError):
+    """A text that is no template or cannot be rendered, or a pool without values, in words for
+    its writer."""
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -119,23 +120,23 @@ def is_text(value: Any) -> TypeGuard[str]:
 
 @lru_cache(maxsize=4_096)
 def names_in(source: str) -> frozenset[str]:
-    """The variables of a text. Raises TextMistake for one that is no template."""
+    """The variables of a text. Raises Mistake for one that is no template."""
     return frozenset(meta.find_undeclared_variables(_parsed(source)))
 
 
 def _parsed(source: str) -> nodes.Template:
     if len(source) > LONGEST:
-        raise TextMistake(f"is longer than {LONGEST:,} letters")
+        raise Mistake(f"is longer than {LONGEST:,} letters")
     try:
         tree = _sandbox().parse(source)
     except TemplateSyntaxError as error:
-        raise TextMistake(f"is not a template ({error.message})") from error
+        raise Mistake(f"is not a template ({error.message})") from error
     for node in tree.find_all(nodes.Node):
         if not isinstance(node, _ALLOWED):
-            raise TextMistake(f"`{type(node).__name__.lower()}` may not stand in a template")
+            raise Mistake(f"`{type(node).__name__.lower()}` may not stand in a template")
         if isinstance(node, nodes.Filter) and node.name not in FILTERS:
             known = ", ".join(sorted(FILTERS))
-            raise TextMistake(f"there is no filter `{node.name}`; filters are {known}")
+            raise Mistake(f"there is no filter `{node.name}`; filters are {known}")
     return tree
 
 
@@ -149,12 +150,9 @@ def _compiled(source: str) -> Callable[[Mapping[str, Any]], Any]:
     return _sandbox().from_string(source).render
 
 
-_FAILURES = (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-
-
 def rendered(source: Any, values: Mapping[str, Any]) -> Any:
     """A text with its variables; what is one expression and nothing else keeps its type, and what
-    is no text stays as it is. Raises TextMistake."""
+    is no text stays as it is. Raises Mistake."""
     if not is_text(source):
         return source
     compiled = _compiled(source)
@@ -163,8 +161,8 @@ def rendered(source: Any, values: Mapping[str, Any]) -> Any:
         if isinstance(made, Undefined):
             str(made)  # raises, as it is a strict one
         return _short(made) if isinstance(made, str) else made
-    except _FAILURES as error:
-        raise TextMistake(f"cannot be rendered ({str(error)[:200]})") from error
+    except FAILED as error:
+        raise Mistake(f"cannot be rendered ({str(error)[:200]})") from error
 
 
 STAGE = "expanded"
@@ -279,10 +277,6 @@ class TemplateRenderer:
             if message["content"] is not None:
                 message["content"] = text_of(message["content"])
         return {**self._rest, "dialogue": {**self._dialogue, "query": query, "messages": messages}}
-
-    def dialogue(self, sample: JsonObject) -> Dialogue:
-        """The dialogue of a sample that `sample` has made, to be inspected."""
-        return Dialogue.model_validate(sample["dialogue"])
 
 
 _TRIES = 2_000  # draws for a preview

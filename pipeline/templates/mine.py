@@ -32,6 +32,7 @@ from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.templates.filling import MARK, TemplateRenderer, changed, date_text, text_of
 from toolloom.pipeline.templates.filling import STAGE as EXPANDED
 from toolloom.schemas import (
+    Dialogue,
     Finding,
     JsonObject,
     Provenance,
@@ -104,7 +105,8 @@ def mine(sample: JsonObject, seen: SeenValues, split: Split | None = None) -> Te
     template = work.template(split, kept)
     renderer, findings = TemplateRenderer(template), tuple[Finding, ...]()
     for row in renderer.drawn(rng_for(EXPANDED, template.id), _TRIED):
-        if not (findings := inspect(renderer.dialogue(renderer.sample(row)))):
+        made = Dialogue.model_validate(renderer.sample(row)["dialogue"])
+        if not (findings := inspect(made)):
             return template
     return Rejected.of(sample, STAGE, findings, id=name) if findings else template
 

@@ -50,7 +50,7 @@ from toolloom.pipeline.sampling.values import NoValue, draw_value, faker_for, mo
 from toolloom.pipeline.store.documents import Place, WrittenDocument, nearest, read
 from toolloom.pipeline.templates.filling import (
     LONGEST,
-    TextMistake,
+    Mistake,
     changed,
     filled,
     is_text,
@@ -291,10 +291,6 @@ def _apis(form: FileForm, document: WrittenDocument) -> list[Api]:
     return apis
 
 
-class PoolMistake(ValueError):
-    """A pool that gives no values, in words for the person who wrote it."""
-
-
 def _variable(value: Any) -> str:
     """The variable that a text is, and nothing else."""
     one = _ONE_NAME.fullmatch(value) if isinstance(value, str) else None
@@ -416,7 +412,7 @@ class _Compiler:
     def _names(self, source: str, place: Place) -> set[str]:
         try:
             return set(names_in(source)) if is_text(source) else set()
-        except TextMistake as error:
+        except Mistake as error:
             self.document.fault(place, f"{error}.")
             return set()
 
@@ -469,7 +465,7 @@ class _Compiler:
         about = leaf.about if leaf else f"values of {', '.join(names)}"
         try:
             rows = self._rows(names, raw, leaf, self._rng_for(slot))
-        except PoolMistake as error:
+        except Mistake as error:
             self.document.fault(place, f"`{slot}`: {error}.")
         else:
             at = place if len(names) == 1 else (*place, "rows")
@@ -478,19 +474,19 @@ class _Compiler:
     def _rows(
         self, names: Sequence[str], raw: Any, leaf: _Part | None, rng: random.Random
     ) -> list[tuple[Any, ...]]:
-        """The values of a pool as it is written. Raises PoolMistake."""
+        """The values of a pool as it is written. Raises Mistake."""
         if odd := next((name for name in names if not NAME.fullmatch(name)), None):
-            raise PoolMistake(f"`{odd}` is not a name: lower-case letters, digits and `_`")
+            raise Mistake(f"`{odd}` is not a name: lower-case letters, digits and `_`")
         rows, values = list[tuple[Any, ...]](), list[Any]()
         match raw:
             case list():
                 values, keys = raw, list(map(canonical, raw))
                 if twice := next((key for key in keys if keys.count(key) > 1), ""):
-                    raise PoolMistake(f"the value {twice[:80]} stands twice")
+                    raise Mistake(f"the value {twice[:80]} stands twice")
             case "schema" | {"schema": int()}:
                 if leaf is None:
                     what = "the variable is neither an argument nor a field of a response"
-                    raise PoolMistake(f"`schema`: {what}")
+                    raise Mistake(f"`schema`: {what}")
                 values = self._of_schema(leaf, raw["schema"] if raw != "schema" else DRAWN, rng)
             case {"range": [int() | float(), int() | float(), *_] as numbers}:
                 values = _counted(*numbers)
@@ -502,16 +498,16 @@ class _Compiler:
             case {"table": list(), "rows": list(), **more} if not more:
                 rows = [tuple(row) if isinstance(row, list) else () for row in raw["rows"]]
                 if {len(row) for row in rows} != {len(names)} or len(set(names)) < len(names):
-                    raise PoolMistake("each row of a table needs a value for each of its names")
+                    raise Mistake("each row of a table needs a value for each of its names")
             case _:
-                raise PoolMistake(FORMS)
+                raise Mistake(FORMS)
         rows = rows or [(value,) for value in values]
         if not 0 < len(rows) <= POOL_VALUES:
-            raise PoolMistake(f"has {len(rows):,} values; a pool has 1 to {POOL_VALUES:,}")
+            raise Mistake(f"has {len(rows):,} values; a pool has 1 to {POOL_VALUES:,}")
         return rows
 
     def _of_schema(self, leaf: _Part, count: int, rng: random.Random) -> list[Any]:
-        """Values of the enum, else the examples, else drawn. Raises PoolMistake."""
+        """Values of the enum, else the examples, else drawn. Raises Mistake."""
         schema, count = as_dict(leaf.schema), min(count, POOL_VALUES)
         for key in ("enum", "examples"):
             told = [v for v in as_list(schema.get(key)) if v not in (None, "")]
@@ -523,7 +519,7 @@ class _Compiler:
             return _distinct((draw(leaf.name, leaf.schema) for _ in tries), count)
         except NoValue as error:
             what = f"the schema of {leaf.about} gives no values; write some under `pools`"
-            raise PoolMistake(what) from error
+            raise Mistake(what) from error
 
     def _first(self) -> JsonObject:
         """The first value of each variable."""
@@ -531,7 +527,7 @@ class _Compiler:
             n: v for _, pool in self.pools for n, v in zip(pool.slots, pool.rows[0], strict=True)
         }
         for name, source in self.texts.items():
-            with suppress(TextMistake):
+            with suppress(Mistake):
                 first[name] = rendered(source, first)
         return first
 
@@ -584,7 +580,7 @@ class _Compiler:
                 about = f"field {name} of the response of {api.id}"
                 leaf = _Part("", self.place, name, schemas.get(name, True), about)
                 values = [value]
-                with suppress(PoolMistake):
+                with suppress(Mistake):
                     others = self._of_schema(leaf, FIELD_VALUES, rng)
                     values = _distinct([value, *others], FIELD_VALUES)
                 rows = tuple((each,) for each in values)
@@ -604,7 +600,7 @@ class _Compiler:
         for place, values in cases:
             try:
                 made = changed(part.value, partial(rendered, values=values))
-            except TextMistake as error:
+            except Mistake as error:
                 self.document.fault(part.place, f"{error}.")
                 return
             if why := _why(part.schema, made):
@@ -698,10 +694,10 @@ def _names_of(slot: str, raw: Any) -> tuple[str, ...]:
 
 
 def _made_up(provider: str, count: int, rng: random.Random, language: str) -> list[Any]:
-    """Values of one of Faker's providers. Raises PoolMistake."""
+    """Values of one of Faker's providers. Raises Mistake."""
     if provider not in FAKERS:
         hint = nearest(provider, FAKERS, "some that may are")
-        raise PoolMistake(f"no provider `{provider}` may be used; {hint}")
+        raise Mistake(f"no provider `{provider}` may be used; {hint}")
     faker, count = faker_for(language, rng), min(count, POOL_VALUES)
 
     def draw() -> Any:
@@ -713,17 +709,17 @@ def _made_up(provider: str, count: int, rng: random.Random, language: str) -> li
     try:
         return _distinct((draw() for _ in range(count * TRIES)), count)
     except AttributeError as error:
-        raise PoolMistake(f"Faker has no `{provider}` for {language}; write the values") from error
+        raise Mistake(f"Faker has no `{provider}` for {language}; write the values") from error
 
 
 def _counted(*told: Any) -> list[Any]:
-    """Numbers from the first to the last. Raises PoolMistake."""
+    """Numbers from the first to the last. Raises Mistake."""
     try:  # decimals, as 0.1 + 0.2 is not what anybody means
         low, high, step = (Decimal(str(number)) for number in (*told, 1)[:3])
         if len(told) > 3 or step <= 0 or not 0 <= high - low < step * POOL_VALUES:
-            raise PoolMistake(FORMS)
+            raise Mistake(FORMS)
     except ArithmeticError as error:
-        raise PoolMistake(FORMS) from error
+        raise Mistake(FORMS) from error
     numbers = (low + step * i for i in range(int((high - low) / step) + 1))
     return [int(n) if n == int(n) else float(n) for n in numbers]
 

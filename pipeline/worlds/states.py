@@ -287,7 +287,8 @@ def _within(kind: Kind, rng: random.Random, now: str) -> Any:
         number = round(low + step * steps, 2)
         return int(number) if float(number).is_integer() else number
     if form == "time":
-        low, high = _minutes(draw.get("low", "09:00")), _minutes(draw.get("high", "17:00"))
+        ends = draw.get("low", "09:00"), draw.get("high", "17:00")
+        low, high = (int(clock[:2]) * 60 + int(clock[3:]) for clock in ends)
         step = int(draw.get("by", 30))
         minutes = low + step * rng.randint(0, (high - low) // step)
         return f"{minutes // 60:02}:{minutes % 60:02}"
@@ -299,10 +300,6 @@ def _within(kind: Kind, rng: random.Random, now: str) -> Any:
     moment = f"{day}T{minutes // 60:02}:{minutes % 60:02}"
     past = draw.get("high", 1) <= 0
     return min(moment, now) if past else moment
-
-
-def _minutes(clock: str) -> int:
-    return int(clock[:2]) * 60 + int(clock[3:])
 
 
 def _order(machine: Machine) -> list[str]:

@@ -117,5 +117,5 @@ async def test_what_an_extension_begins_with_is_there_and_unchanged(tmp_path: Pa
         await run(planned.model_copy(update={"expand": None}), outputs=tmp_path, stages=STAGES[:-1])
     manifest = json.loads((version.path / "manifest.json").read_text())
     (version.path / "manifest.json").write_text(json.dumps({**manifest, "content": "f" * 64}))
-    with pytest.raises(PublishError, match="its content is another"):
+    with pytest.raises(PublishError, match="is not the version that this run"):
         await run(planned, outputs=tmp_path, stages=STAGES)

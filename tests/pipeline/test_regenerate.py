@@ -75,7 +75,7 @@ async def test_what_is_not_there_is_named(begun: Path) -> None:
     made = plan(begun)
     assert made.regenerate
     wrong = made.regenerate.model_copy(update={"content": "0" * 64})
-    with pytest.raises(PublishError, match="its content is another"):
+    with pytest.raises(PublishError, match="is not the version that this run"):
         await run(made.model_copy(update={"regenerate": wrong}), outputs=begun)
     with pytest.raises(PublishError, match="Copy it there"):
         plan_regeneration(begun / "elsewhere", str(first.path), "train")

@@ -19,7 +19,7 @@ from toolloom.pipeline.stages import (
     feed_domains,
     feed_queries,
     settle_apis,
-    settle_domains,
+    settle_named,
 )
 from toolloom.schemas import Domain, Reason, RecipeError, ToolloomError
 
@@ -65,7 +65,7 @@ def test_briefs_part_the_domains_over_categories() -> None:
 def test_domains_of_two_categories_may_not_say_the_same(name: str, other: str, same: bool) -> None:
     """The later one is rejected; order, number and empty words make no other domain."""
     found = [Domain(category="A", name=name), Domain(category="B", name=other)]
-    settled = settle_domains(found)
+    settled = settle_named(found)
     assert settled.accepted == tuple(found[: 2 - same])
     assert [each.reason for each in settled.rejected] == [Reason.NEAR_DUPLICATE] * same
 

@@ -47,7 +47,7 @@ def test_data_opens_no_turn(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (None, "there is no such template"),
+        (None, "TemplateNotFound"),
         ("{% block user %}Hello {{ nobody }}{% endblock %}", "'nobody'.*Given are: x"),
         ("{% block user %}{{ ''.__class__.__mro__ }}{% endblock %}", "__class__"),
         ("{% block user %}{{ x.append(1) }}{% endblock %}", "append"),

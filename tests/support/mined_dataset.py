@@ -16,6 +16,7 @@ from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.pipeline.templates.mine import SeenValues, mine
 from toolloom.schemas import (
     Api,
+    Dialogue,
     Finding,
     JsonObject,
     PlannedFault,
@@ -95,7 +96,7 @@ def accepted(made: Template, count: int, seed: int = 0) -> tuple[int, list[str]]
     rng, mould, said = random.Random(seed), TemplateRenderer(made), list[str]()
     for _ in range(count):
         row = tuple(rng.randrange(len(choice.rows)) for choice in made.choices)
-        dialogue = mould.dialogue(mould.sample(row, "x"))
+        dialogue = Dialogue.model_validate(mould.sample(row, "x")["dialogue"])
         said += [f"{made.id}: {f.detail}" for f in inspect(dialogue)[:1]]
     return count - len(said), said
 

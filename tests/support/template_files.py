@@ -11,7 +11,7 @@ from support.conversations import fields
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.templates.filling import TemplateRenderer
 from toolloom.pipeline.templates.written import Given, load_templates
-from toolloom.schemas import Api, Template
+from toolloom.schemas import Api, Dialogue, Template
 
 
 def api(name: str, returns: Any = None, **properties: Any) -> Api:
@@ -53,7 +53,8 @@ def weather(goal: str = "How is the weather in {{ city }}?", rest: str = "") -> 
 
 def messages(one: Template) -> list[Any]:
     renderer = TemplateRenderer(one)
-    dialogue = renderer.dialogue(renderer.sample((0,) * len(one.choices)))
+    sample = renderer.sample((0,) * len(one.choices))
+    dialogue = Dialogue.model_validate(sample["dialogue"])
     assert not inspect(dialogue)
     return [*dialogue.messages]
 

@@ -13,7 +13,6 @@ from support.curation_rows import fallen, kept, row, sift
 
 from toolloom.pipeline.curation.contamination import (
     Gold,
-    Match,
     benchmark_files,
     benchmark_row,
     benchmark_rows,
@@ -66,10 +65,10 @@ def test_thirteen_words_in_a_row_are_contamination(tmp_path: Path) -> None:
     assert kept(found) == ["less", "other"]
     seen = fallen(found)["part"]
     assert (seen.check, seen.reason) == ("overlap_words", Reason.CONTAMINATED)
-    match = Match(**overlap(seen.check, seen.detail))
-    assert (match.benchmark, match.place) == ("bench.jsonl", "bench.jsonl:1 room_1")
-    assert match.match == "a quiet room with a desk near the old station for three nights"
-    assert (match.row, match.theirs) == (rows[1].dialogue.query.text, TEXT)
+    match = overlap(seen.check, seen.detail)
+    assert (match["benchmark"], match["place"]) == ("bench.jsonl", "bench.jsonl:1 room_1")
+    assert match["match"] == "a quiet room with a desk near the old station for three nights"
+    assert (match["row"], match["theirs"]) == (rows[1].dialogue.query.text, TEXT)
 
 
 def test_a_call_with_values_of_its_own_is_contamination(tmp_path: Path) -> None:
@@ -83,9 +82,9 @@ def test_a_call_with_values_of_its_own_is_contamination(tmp_path: Path) -> None:
     ]
     found = sift(decontaminate, rows, tmp_path, curation=benchmark(tmp_path / "b", gold))
     assert kept(found) == ["less", "other", "elsewhere"]
-    match = Match(**overlap("overlap_calls", fallen(found)["same"].detail))
-    assert match.row == 'music_play(minutes="20", artist="bjork")'
-    assert match.theirs == 'music.play(artist=["Björk"], minutes=[20])'
+    match = overlap("overlap_calls", fallen(found)["same"].detail)
+    assert match["row"] == 'music_play(minutes="20", artist="bjork")'
+    assert match["theirs"] == 'music.play(artist=["Björk"], minutes=[20])'
 
 
 BALANCE = [{"role": "User", "text": t} for t in ("Can you tell me my balance?", "Yes, please.")]
@@ -177,9 +176,8 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFi
 @given(st.lists(st.text(), min_size=5, max_size=5))
 def test_a_finding_is_read_back(texts: list[str]) -> None:
     """Whatever the texts hold, the detail tells them exactly."""
-    match = Match("words", *texts)
-    seen = finding(match)
-    assert Match(**overlap(seen.check, seen.detail)) == match
+    seen = finding("words", *texts)
+    assert [*overlap(seen.check, seen.detail).values()] == ["words", *texts]
 
 
 def test_right_values_are_lists() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,10 @@ from support.json_values import SCALARS, json_values, places
 
 from toolloom.pipeline.formats.api_bank import is_bank_row
 from toolloom.pipeline.formats.audit import (
+    AuditReport,
+    audit,
     audited,
     dumped,
-    flagged_rows,
     judged,
 )
 from toolloom.schemas import StoreError
@@ -38,22 +38,20 @@ def test_a_large_file_of_another_format_is_not_read_to_its_end(tmp_path: Path) -
 
 def test_flagged_rows_are_there_when_all_are_written(tmp_path: Path) -> None:
     """An audit that ends early leaves no half file."""
-    out = tmp_path / "flagged.jsonl"
+    out, path = tmp_path / "out" / "flagged.jsonl", tmp_path / "rows.jsonl"
+    rows = [{"n": "\ud800"}, foreign_rows.TRL, {"n": 2}]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
-    def write_all(rows: Iterator[dict[str, Any]]) -> None:
-        with flagged_rows(out, tmp_path / "in") as write:
-            for row in rows:
-                write(row)
-
-    def ends_early() -> Iterator[dict[str, Any]]:
-        yield {"n": 1}
-        raise KeyError
+    def end_early(so_far: AuditReport) -> None:
+        if so_far.flagged == 2:
+            raise KeyError
 
     with pytest.raises(KeyError):
-        write_all(ends_early())
-    assert [*tmp_path.iterdir()] == []
-    write_all(iter([{"n": "\ud800"}, {"n": 2}]))
-    assert [json.loads(line)["n"] for line in out.read_text().splitlines()] == ["?", 2]
+        audit(path, flagged=out, tell=end_early)
+    assert [*out.parent.iterdir()] == []
+    audit(path, flagged=out)
+    written = [json.loads(line)["row"]["n"] for line in out.read_text().splitlines()]
+    assert written == ["?", 2]
 
 
 KEYS = """

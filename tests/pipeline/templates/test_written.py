@@ -13,9 +13,9 @@ from support.template_files import APIS, choice, load, messages, template, weath
 from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.templates.expand import draw_templates
-from toolloom.pipeline.templates.filling import TemplateRenderer, TextMistake, rendered
+from toolloom.pipeline.templates.filling import Mistake, TemplateRenderer, rendered
 from toolloom.pipeline.templates.written import Given, check_files, load_templates
-from toolloom.schemas import Template, TemplateFileError
+from toolloom.schemas import Dialogue, Template, TemplateFileError
 
 SHIPPED = sorted((Path(__file__).parents[3] / "recipes" / "templates").glob("*.yaml"))
 
@@ -29,7 +29,7 @@ def told(folder: Path, text: str) -> str:
 def rows(one: Template, count: int) -> list[Any]:
     renderer = TemplateRenderer(one)
     drawn = renderer.drawn(rng_for(1), count)
-    return [renderer.dialogue(renderer.sample(row)) for row in drawn]
+    return [Dialogue.model_validate(renderer.sample(row)["dialogue"]) for row in drawn]
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -113,7 +113,7 @@ def test_texts_are_jinja(source: str, made: Any) -> None:
 )
 def test_texts_can_do_little(source: str, why: str) -> None:
     """Whoever shares a file cannot make others read a file, run code or wait."""
-    with pytest.raises(TextMistake, match=why):
+    with pytest.raises(Mistake, match=why):
         rendered(source, {"x": "aa"})
 
 
