@@ -396,7 +396,8 @@ class Task:
         def effort(way: str) -> tuple[bool, bool, bool]:
             """How far-fetched a read is: of what the want names, a list of such rows, or others."""
             kinds = self.lookups.kinds(way).items()
-            near = any(name in want[1] for name, kind in kinds if kind["type"] == "ref")
+            other = {name for name, value in want[1].items() if value != key}
+            near = any(name in other for name, kind in kinds if kind["type"] == "ref")
             listed = self.lookups.listed.get(way) == entity
             return not near, not listed, bool(self.lookups.required(way))
 
