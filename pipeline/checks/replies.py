@@ -563,8 +563,8 @@ class Evidence:
         if today in days or _in(self.dated, days, lambda text: dates(text, today)):
             return True
         ends = {end for day in self.days for span in self.spans for end in shift(day, *span)}
-        known = beside & (self.days | ends)
-        ends |= {end for day in known for span in self.rule_spans for end in shift(day, *span)}
+        near = beside & (self.days | ends)
+        ends |= {end for day in near for span in self.ruled for end in shift(day, *span)}
         return not days.isdisjoint(ends)
 
     @cached_property
@@ -573,20 +573,15 @@ class Evidence:
         days», the last two days on) and rules («moves on by 12 months»)."""
         named = (item for row in self.rows for item in row.items() if "day" in item[0])
         taken = {("day", n) for name, n in named if type(n) is int and 0 < n <= MOST}
-        ruled = {(unit, n) for unit, n in self.rule_spans if unit in ("month", "year") and n > 0}
-        stays = {
-            (unit, n - 1)
-            for text in self.texts
-            for how, unit, n in lengths(text)
-            if how == "for" and unit == "day"
-        }
-        return taken | ruled | stays
+        said = chain.from_iterable(map(lengths, self.texts))
+        stays = {(unit, n - 1) for how, unit, n in said if (how, unit) == ("for", "day")}
+        return taken | stays | {(unit, n) for unit, n in self.ruled if unit in ("month", "year")}
 
     @cached_property
-    def rule_spans(self) -> set[tuple[str, int]]:
-        """Those that rules tell, there and back: «at most 60 days before it is due»."""
-        told = {(unit, n) for text in self.rules for _, unit, n in lengths(text)}
-        return told | {(unit, -n) for unit, n in told}
+    def ruled(self) -> set[tuple[str, int]]:
+        """How far rules reach, there and back: «at most 60 days before it is due»."""
+        told = chain.from_iterable(map(lengths, self.rules))
+        return {(unit, n * way) for _, unit, n in told for way in (1, -1)}
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
