@@ -202,10 +202,11 @@ async def preview(recipe: Recipe, n: int = 3, **options: Any) -> Preview:
 
 def sample_of(recipe: Recipe, queries: int, expanded: int, **changes: Any) -> Recipe:
     """A recipe that makes no more than so many queries and rows of templates, with `changes`."""
-    plan = recipe.queries
+    plan, played = recipe.queries, recipe.worlds
+    fewer = played and played.model_copy(update={"rows": min(played.rows or queries, queries)})
     smaller = {
         "queries": plan.model_copy(update={"count": min(plan.count, queries)}),
-        "worlds": recipe.worlds and recipe.worlds.at_most(queries),
+        "worlds": fewer,
         "expand": recipe.expand and recipe.expand.model_copy(update={"rows": expanded}),
         "regenerate": None,
         "extend": None,

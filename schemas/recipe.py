@@ -347,10 +347,6 @@ class WorldPlan(Record):
         (least, most), (fewest, longest) = self.calls, self.turns
         return least <= calls <= most and fewest <= turns <= longest
 
-    def at_most(self, rows: int) -> WorldPlan:
-        """The plan for no more than so many dialogues."""
-        return self.model_copy(update={"rows": min(self.rows or rows, rows)})
-
 
 class SearchPlan(Record):
     """How API Search finds APIs."""

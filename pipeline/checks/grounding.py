@@ -161,7 +161,11 @@ def _told(text: str, value: str, now: dt.datetime) -> bool | None:
     if hours:
         return bool(hours & (times(text) | {m.time() for m in _minutes(text, now)}))
     if re.fullmatch(r"\d{4}-\d{2}", value):
-        return any(value == f"{d:%Y-%m}" for d in dates(text, today)) or _month_said(text, value)
+        return any(value == f"{d:%Y-%m}" for d in dates(text, today)) or any(
+            re.search(rf"\b{month:{style}}\b\.?,?\s(?:of\s)?{month.year}", text, re.IGNORECASE)
+            for month in day_of(int(value[:4]), int(value[5:]), 1)
+            for style in ("%B", "%b")
+        )
     length = _LENGTH.fullmatch(value)
     if length and any(length.groups()):
         sizes = (604800, 86400, 3600, 60, 1)
@@ -189,14 +193,6 @@ def _stamp_said(text: str, stamp: re.Match[str], now: dt.datetime) -> bool:
     days, hours = dates(text, now.date()), times(text)
     day_said = value.date() in days or (not days and value.date() == now.date())
     return day_said and (value.time() in hours or (not hours and value.time() == dt.time()))
-
-
-def _month_said(text: str, value: str) -> bool:
-    return any(
-        re.search(rf"\b{month:{style}}\b\.?,?\s(?:of\s)?{month.year}", text, re.IGNORECASE)
-        for month in day_of(int(value[:4]), int(value[5:]), 1)
-        for style in ("%B", "%b")
-    )
 
 
 def _abbreviated(value: str, text: str, schema: JsonObject) -> bool:

@@ -603,9 +603,7 @@ class Evidence:
         return _in(self.told, roots, stems) or _in(self.parts, roots, stems)
 
 
-@lru_cache(maxsize=4096)
-def _may_tell_days(rule: str) -> bool:
-    return bool(_DATED.search(rule))
+_may_tell_days = lru_cache(maxsize=4096)(_DATED.search)  # documentation comes again and again
 
 
 @lru_cache(maxsize=4096)

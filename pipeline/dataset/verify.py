@@ -587,11 +587,8 @@ class Rows:
             self._samples.execute("CREATE TABLE samples (place PRIMARY KEY, record)")
             for base in (APIS, WORLDS, SAMPLES, INSTRUCTIONS, REJECTED):
                 ids = set[str]()
-                splits = {*chain(*map(files.tables, configs_of(base.row.origin)))}
-                for split in (
-                    *(s for s in figures.ORDER if s in splits),
-                    *sorted(splits - {*figures.ORDER}),
-                ):
+                named = chain(*map(files.tables, configs_of(base.row.origin)))
+                for split in dict.fromkeys((*figures.ORDER, *named)):
                     records = self._records(base, split, ids)
                     if base is INSTRUCTIONS:
                         self._hold_instructions(split, records)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolloom.pipeline.checks.schema import (
@@ -301,10 +302,6 @@ def _phrase(table: Mapping[str, Sequence[str]]) -> Draw:
     return lambda f: f.random_element(table.get(f.locales[0], table["en_US"]))
 
 
-def _one_of(choices: str) -> Draw:
-    return lambda f: f.random_element(choices.split())
-
-
 def _whole(low: int, high: int, step: int = 1) -> Draw:
     return lambda f: f.random_int(low, high, step)
 
@@ -340,7 +337,7 @@ _WORDS = {
 """Names, and words of which one is the value."""
 
 _GROUPS: Mapping[str, Draw] = {
-    **{names: _one_of(choices) for names, choices in _WORDS.items()},
+    **{names: methodcaller("random_element", words.split()) for names, words in _WORDS.items()},
     "email mail": lambda f: f.email(),
     "phone phone_number mobile telephone": lambda f: f.numerify("+1-555-01##"),
     "first_name given_name": lambda f: f.first_name(),

@@ -73,10 +73,6 @@ def date_text(value: str, form: str = "%-d %B %Y") -> str:
     return "".join(plain.get(s, day.strftime(s)) if len(s) > 1 else s for s in signs)
 
 
-def _later(value: str, days: int) -> str:
-    return (dt.date.fromisoformat(value) + dt.timedelta(days=days)).isoformat()
-
-
 def _replace(text: Any, old: str, new: str) -> str:
     return _short(str(text).replace(old, new))
 
@@ -98,7 +94,8 @@ def _short(text: str) -> str:
 
 
 _OURS: Mapping[str, Callable[..., Any]] = {
-    "date": date_text, "later": _later, "replace": _replace, "slug": _slug, "join": _join,
+    "date": date_text, "replace": _replace, "slug": _slug, "join": _join,
+    "later": lambda day, days: f"{dt.date.fromisoformat(day) + dt.timedelta(days=days)}",
 }  # fmt: skip
 FILTERS = ("lower", "upper", "title", "capitalize", "trim", "length", "first", "last", "int",
            "float", "round", "abs", "string", "list", "sort", *_OURS)  # fmt: skip

@@ -559,14 +559,10 @@ def _result(response: Json, later: Sequence[Json], wants: str) -> str:
     most of, and others as far as they fit."""
     if not isinstance(response, list) or len(canonical(response)) <= LONGEST:
         return canonical(response)
-    named = {*texts_in(later)}
+    named, texts = {*texts_in(later)}, [{*texts_in(row)} for row in response]
     rows, room = list[int](), LONGEST
-
-    def last(number: int) -> tuple[bool, int]:
-        texts = {*texts_in(response[number])}
-        return named.isdisjoint(texts), -sum(text in wants for text in texts)
-
-    for number in sorted(range(len(response)), key=last):
+    told = [(named.isdisjoint(some), -sum(text in wants for text in some)) for some in texts]
+    for number in sorted(range(len(response)), key=told.__getitem__):
         room -= len(canonical(response[number]))
         if room < 0 and rows:
             break
