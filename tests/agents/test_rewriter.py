@@ -12,16 +12,7 @@ from toolloom import FakeServer
 from toolloom.agents import rewriter
 from toolloom.llm.scripted import ScriptedReply
 from toolloom.pipeline.stage import use_of
-from toolloom.schemas import (
-    Finding,
-    Granularity,
-    Instruction,
-    Outcome,
-    Reason,
-    Seed,
-    Split,
-    Step,
-)
+from toolloom.schemas import Finding, Granularity, Instruction, Outcome, Reason, Seed, Split, Step
 
 STATEMENT = "We plan a party for the team."
 SPANS = (STATEMENT, "We plan a party.")

@@ -61,7 +61,7 @@ def test_a_domain_gets_a_world(tmp_path: Path) -> None:
     assert next_one.published and rows(next_one, "worlds")[0]["spec"] == world["spec"]
 
 
-@pytest.mark.parametrize("does", ["all", "more", "nothing"])
+@pytest.mark.parametrize("does", ["all", "more", "nothing", "unlikely"])
 def test_a_solved_task_may_be_played_live(does: str, tmp_path: Path) -> None:
     """What comes of it counts, not the calls: one more look is accepted, and doing nothing is
     not."""
@@ -71,6 +71,11 @@ def test_a_solved_task_may_be_played_live(does: str, tmp_path: Path) -> None:
 
     def script(body: Any) -> Any:
         system, asked = (message["content"] for message in body["messages"][:2])
+        if system.startswith("You write what is said"):
+            words: Any = improvise(body)
+            if does == "all" and len(body["messages"]) == 2:
+                words["turns"][0]["assistant"] += " It costs $987."  # goes back once
+            return {**words, "likely": does != "unlikely"}
         if not system.startswith("You play the assistant"):
             return improvise(body)
         said = next(k for k in known if k[0] in asked and f"User: {k[1]}\n" in asked)
@@ -91,12 +96,15 @@ def test_a_solved_task_may_be_played_live(does: str, tmp_path: Path) -> None:
             messages = row["dialogue"]["messages"]
             acts = [act_of(m) for m in messages if m["role"] == "assistant"]
             known[messages[0]["content"], messages[1]["content"]] = acts
+        assert len(settled) == (0 if does == "unlikely" else 6)
+        if not settled:
+            return
         live = {**fields, "name": "live", "worlds": {**worlds, "solution": "played"}}
         made = run_recipe(parse_recipe(live, "a recipe"), tmp_path / "out")
-    there = {row["dialogue"]["query"]["id"]: row["dialogue"]["messages"] for row in settled}
-    accepted = {
-        row["dialogue"]["query"]["id"]: row["dialogue"]["messages"] for row in rows(made, "tested")
-    }
+    there, accepted = (
+        {row["dialogue"]["query"]["id"]: row["dialogue"]["messages"] for row in found}
+        for found in (settled, rows(made, "tested"))
+    )
     if does == "nothing":
         reasons = {row["reason"] for row in rows(made, "tested", "rejected")}
         assert len(accepted) < len(there) and reasons == {Reason.GOAL_NOT_REACHED}
