@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("cli", "agents", "llm", "prompts", "schemas", "pipeline")
 
-BUDGET = {"product": 45_000, "modules": 145, "tests": 27_000, "docs": 2_385, "README": 200}
+BUDGET = {"product": 45_000, "modules": 145, "tests": 27_000, "docs": 2_387, "README": 200}
 """Lines at most, and modules: Python outside tests/ with that of benchmarks/, Python below tests/,
 Markdown below docs/. There is no law on one file or function, only on the whole: it goes down, and
 up only by what a change says it needs."""
