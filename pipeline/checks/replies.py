@@ -562,10 +562,13 @@ class Evidence:
         today = self.now.date()
         if today in days or _in(self.dated, days, lambda text: dates(text, today)):
             return True
-        ends = {end for day in self.days for span in self.spans for end in shift(day, *span)}
-        near = beside & (self.days | ends)
-        ends |= {end for day in near for span in self.ruled for end in shift(day, *span)}
-        return not days.isdisjoint(ends)
+        near = beside & (self.days | self.ends) if len(beside) <= MOST else ()
+        led = (end for day in near for span in self.ruled for end in shift(day, *span))
+        return not days.isdisjoint(self.ends) or not days.isdisjoint(led)
+
+    @cached_property
+    def ends(self) -> set[dt.date]:
+        return {end for day in self.days for span in self.spans for end in shift(day, *span)}
 
     @cached_property
     def spans(self) -> set[tuple[str, int]]:
@@ -575,13 +578,14 @@ class Evidence:
         taken = {("day", n) for name, n in named if type(n) is int and 0 < n <= MOST}
         said = chain.from_iterable(map(lengths, self.texts))
         stays = {(unit, n - 1) for how, unit, n in said if (how, unit) == ("for", "day")}
-        return taken | stays | {(unit, n) for unit, n in self.ruled if unit in ("month", "year")}
+        ruled = {(unit, n) for unit, n in self.ruled if unit in ("month", "year")}
+        return {*sorted(taken | stays | ruled)[:MOST]}
 
     @cached_property
     def ruled(self) -> set[tuple[str, int]]:
         """How far rules reach, there and back: «at most 60 days before it is due»."""
         told = chain.from_iterable(map(lengths, self.rules))
-        return {(unit, n * way) for _, unit, n in told for way in (1, -1)}
+        return {(unit, n * way) for _, unit, n in sorted(told)[:MOST] for way in (1, -1)}
 
     @cached_property
     def parts(self) -> tuple[str, ...]:

@@ -120,10 +120,7 @@ LOST = failed(
     Failure.CRASH,
     "The process has ended, and the calls before this one ended it again or took too long.",
 )
-ENDING = (
-    Failure.TIME_LIMIT,
-    Failure.CRASH,
-)  # with it the process is gone
+ENDING = (Failure.TIME_LIMIT, Failure.CRASH)  # with it the process is gone
 EXECUTED = TypeAdapter(Executed)  # as the cache holds it
 AT_ONCE = 4  # sessions with a process
 REPLAYS = 2  # tries to bring about a state again
