@@ -24,6 +24,7 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import ValidationError
 
 from toolloom.pipeline.checks.schema import misshapen
+from toolloom.pipeline.checks.text.words import listed
 from toolloom.pipeline.formats.import_log import ImportLog
 from toolloom.pipeline.render.section import Section, safe_json, short
 from toolloom.pipeline.store.documents import nearest
@@ -228,14 +229,7 @@ def type_of(schema: Any) -> str:
 # slowly, or answers with HTML or an error. Of that only `error_returns` is here, for responses
 # described as errors; that an API is alive and quick is found out by executing it.
 
-# fmt: off
-MEANINGLESS = frozenset((
-    "test", "tests", "testing", "test1", "test2", "foo", "bar", "baz", "qux", "foobar", "asdf",
-    "asd", "qwerty", "xxx", "xyz", "abc", "aaa", "untitled", "unnamed", "unknown", "dummy",
-    "tmp", "temp", "todo", "default", "demo", "example", "sample", "null", "none", "undefined",
-    "endpoint", "request", "operation", "function", "method", "api", "call", "handler",
-))
-# fmt: on
+MEANINGLESS = listed("names without a meaning")
 METHODS = frozenset(("get", "head", "post", "put", "patch", "delete", "options"))
 ERRORS = frozenset(("error", "errors"))
 BESIDE_ERRORS = ERRORS | {"code", "detail", "details", "message", "status", "success", "timestamp"}

@@ -424,11 +424,11 @@ def made_of(manifest: JsonObject) -> dict[str, bytes]:
 
 @cache
 def code_hash() -> str:
-    """SHA-256 over the package's own files: code, prompts, catalogue."""
+    """SHA-256 over the package's own files: code, prompts, catalogue, tables of words."""
     root, hashed = Path(__file__).parents[2], new_sha256()
     for room in ("__init__.py", "flows.py", *_ROOMS):
         for path in sorted((root / room).rglob("*") if (root / room).is_dir() else [root / room]):
-            if path.suffix in {".py", ".j2", ".yaml"} and path.is_file():
+            if path.suffix in {".py", ".j2", ".txt", ".yaml"} and path.is_file():
                 hashed.update(f"{path.relative_to(root).as_posix()}\0".encode())
                 hashed.update(path.read_bytes())
     return hashed.hexdigest()

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from toolloom.pipeline.checks.schema import as_list, is_number
+from toolloom.pipeline.checks.text.words import table
 from toolloom.pipeline.formats.import_log import (
     ImportLog,
     Obstacle,
@@ -490,16 +491,7 @@ def _add_variants(out: JsonObject, variants: list[JsonObject]) -> None:
 
 # Keywords
 
-OTHER_NAMES = {
-    "string": "str text char character varchar file binary byte bytes password date datetime "
-    "date-time timestamp time uuid email uri url enum",
-    "integer": "int int32 int64 long short bigint timestamp-ms",
-    "number": "float double decimal real num numeric float32 float64 complex",
-    "boolean": "bool",
-    "array": "list tuple set sequence iterable",
-    "object": "dict dictionary map hash hashmap hashtable struct json mapping",
-    "null": "none nil void undefined",
-}
+OTHER_NAMES = dict(table("names of types"))
 TYPES = {other: name for name, words in OTHER_NAMES.items() for other in (name, *words.split())}
 _ANY = {"any", "mixed", "unknown", "", "anything", "*"}
 # fmt: off

@@ -22,7 +22,7 @@ from itertools import islice, pairwise, product
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from toolloom.pipeline.checks.schema import fits, kind_of
-from toolloom.pipeline.checks.text.words import name_words
+from toolloom.pipeline.checks.text.words import listed, name_words
 from toolloom.pipeline.environments.executed import find_place
 from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value, moment, rng_for
 from toolloom.schemas import (
@@ -505,24 +505,13 @@ def identities(api: Api) -> frozenset[str]:
 
 # --- how APIs stand together -------------------------------------------------------------------
 
-GENERIC = frozenset({
-    "id", "name", "type", "url", "uri", "status", "code", "key", "page", "limit", "offset", "date",
-    "description", "title", "state", "value", "count", "total", "size", "message", "text", "data",
-    "number", "time", "timestamp", "created_at", "updated_at", "content", "label", "tag", "version",
-    "format", "kind", "slug", "email", "user", "username", "owner", "body", "path", "node_id",
-    "order", "sort", "lang", "language", "category", "color", "note", "notes", "index", "level",
-})  # fmt: skip
+GENERIC = listed("names of many things")
 """Names that many APIs give to different things: alone they link only within one tool."""
 
 IDENTITIES = frozenset({"id", "ids", "key", "token", "uuid", "guid", "ref", "slug", "sha", "hash"})
 """What a name ends in that tells one thing of a service from another."""
 
-EMPTY = frozenset({
-    "get", "list", "create", "update", "delete", "post", "put", "patch", "head", "options", "find",
-    "search", "read", "fetch", "add", "set", "remove", "all", "for", "the", "from", "with", "and",
-    "new", "one", "any", "api", "rest", "http", "https", "www", "v1", "v2", "v3", "v4", "of", "by",
-    "a", "an", "in", "on", "to", "or", "is", "as", "at", "id", "ids", "show", "retrieve", "query",
-})  # fmt: skip
+EMPTY = listed("words of acts")
 """Words of names that say what is done, not to what."""
 
 MOST = 500  # links of a group of givers with one of takers; of more a sample

@@ -29,7 +29,7 @@ from toolloom.pipeline.checks.schema import (
     merged,
     variants_of,
 )
-from toolloom.pipeline.checks.text.words import name_words
+from toolloom.pipeline.checks.text.words import name_words, table
 from toolloom.schemas import JsonObject, canonical, digest
 
 if TYPE_CHECKING:
@@ -259,85 +259,28 @@ def _limits(schema: JsonObject, many: bool) -> tuple[float, float]:
 
 # --- what names and formats say about values ---------------------------------------------------
 
-LOCALES = {
-    "English": "en_US",
-    "German": "de_DE",
-    "French": "fr_FR",
-    "Spanish": "es_ES",
-    "Italian": "it_IT",
-    "Portuguese": "pt_BR",
-    "Dutch": "nl_NL",
-}
+LOCALES = dict(table("locales"))
 
-TOPICS: Mapping[str, Sequence[str]] = {
-    "en_US": (
-        "summer garden", "monthly budget", "bicycle repair", "travel plans", "winter concert",
-        "kitchen recipes", "team photos", "reading list", "rooftop solar", "vintage maps",
-    ),
-    "de_DE": ("Sommergarten", "Monatsbudget", "Fahrradreparatur", "Reisepläne", "Leseliste"),
-    "fr_FR": ("jardin d'été", "budget mensuel", "atelier vélo", "projets de voyage"),
-    "es_ES": ("jardín de verano", "presupuesto mensual", "planes de viaje", "mapas antiguos"),
-    "it_IT": ("giardino estivo", "bilancio mensile", "officina bici", "piani di viaggio"),
-    "pt_BR": ("jardim de verão", "orçamento mensal", "planos de viagem", "mapas antigos"),
-    "nl_NL": ("zomertuin", "maandbudget", "fietsreparatie", "reisplannen", "leeslijst"),
-}  # fmt: skip
+TOPICS: Mapping[str, Sequence[str]] = {locale: said for locale, *said in table("topics")}
 """What people search for and give titles to."""
 
-REMARKS: Mapping[str, Sequence[str]] = {
-    "en_US": (
-        "Please check this before Friday", "The second page is missing", "Ready for review",
-        "Ask Maria for the details", "Moved to the larger room", "Thanks for the quick help",
-    ),
-    "de_DE": ("Bitte vor Freitag prüfen", "Die zweite Seite fehlt", "Bereit zur Durchsicht"),
-    "fr_FR": ("À vérifier avant vendredi", "La deuxième page manque", "Prêt pour la relecture"),
-    "es_ES": ("Revisar antes del viernes", "Falta la segunda página", "Listo para revisión"),
-    "it_IT": ("Da controllare entro venerdì", "Manca la seconda pagina", "Pronto per la revisione"),
-    "pt_BR": ("Verificar antes de sexta-feira", "Falta a segunda página", "Pronto para revisão"),
-    "nl_NL": ("Graag voor vrijdag nakijken", "De tweede pagina ontbreekt", "Klaar voor controle"),
-}  # fmt: skip
+REMARKS: Mapping[str, Sequence[str]] = {locale: said for locale, *said in table("remarks")}
 """What people write in a note, a message or a description."""
 
 
-def _phrase(table: Mapping[str, Sequence[str]]) -> Draw:
-    return lambda f: f.random_element(table.get(f.locales[0], table["en_US"]))
+def _phrase(phrases: Mapping[str, Sequence[str]]) -> Draw:
+    return lambda f: f.random_element(phrases.get(f.locales[0], phrases["en_US"]))
 
 
 def _whole(low: int, high: int, step: int = 1) -> Draw:
     return lambda f: f.random_int(low, high, step)
 
 
-_WORDS = {
-    "airport airport_code iata": "ZRH JFK NRT CDG SIN YYZ",
-    "branch branch_name base_branch": "main develop release-2.1 fix-login new-layout docs-update",
-    "cuisine": "Italian Thai Mexican Indian Greek Japanese",
-    "currency currency_code": "USD EUR GBP CHF JPY CAD AUD SEK",
-    "filename file_name file document_name":
-        "report.pdf minutes.txt budget.csv photo-12.jpg invoice-0417.pdf notes.md",
-    "folder directory dir folder_name": "reports photos archive drafts invoices music",
-    "genre": "jazz comedy mystery drama fantasy history",
-    "ingredient ingredients food": "tomato rice salmon basil lentils",
-    "lang language_code": "en de fr es it pt nl ja",
-    "locale": "en-US en-GB de-DE fr-FR es-ES pt-BR ja-JP",
-    "order sort_order direction sort_direction": "asc desc",
-    "org workspace team team_slug": "north-team design-crew river-labs green-office data-guild",
-    "output_format response_format file_format": "json csv xml",
-    "path file_path filepath":
-        "docs/guide.md reports/2025/summary.txt src/main.py photos/lake.jpg notes.txt",
-    "repository repo repo_name project project_name":
-        "weather-station recipe-book invoice-tool city-maps chess-clock note-keeper",
-    "slug": "summer-sale getting-started team-offsite city-guide",
-    "sort sort_by order_by sort_field": "name date created updated",
-    "symbol ticker": "AAPL MSFT SAP NVDA SONY TM",
-    "tag hashtag label": "urgent travel finance garden music photos research spring2026",
-    "timezone time_zone tz":
-        "Europe/Paris America/New_York Asia/Tokyo Australia/Sydney America/Chicago Europe/Berlin "
-        "Asia/Kolkata Africa/Nairobi",
-    "unit units unit_system": "metric imperial",
-}  # fmt: skip
-"""Names, and words of which one is the value."""
-
 _GROUPS: Mapping[str, Draw] = {
-    **{names: methodcaller("random_element", words.split()) for names, words in _WORDS.items()},
+    **{
+        names: methodcaller("random_element", words.split())
+        for names, words in table("words by name")
+    },
     "email mail": lambda f: f.email(),
     "phone phone_number mobile telephone": lambda f: f.numerify("+1-555-01##"),
     "first_name given_name": lambda f: f.first_name(),

@@ -44,6 +44,7 @@ from toolloom.pipeline.checks.schema import (
     texts_in,
     violations,
 )
+from toolloom.pipeline.checks.text.words import listed
 from toolloom.pipeline.checks.transcript import shown
 from toolloom.pipeline.sampling.draw import Group
 from toolloom.pipeline.sampling.values import NoValue, draw_value, faker_for, moment, rng_for
@@ -103,12 +104,7 @@ FORMS = (
     "`schema: 20`, and `table: [names], rows: [[values]]`"
 )
 
-FAKERS = (
-    "building_number", "city", "color_name", "company", "country", "country_code", "currency_code",
-    "domain_name", "email", "file_name", "first_name", "ipv4", "isbn13", "job", "language_code",
-    "language_name", "last_name", "license_plate", "month_name", "name", "postcode",
-    "street_address", "street_name", "url", "user_name", "uuid4", "year",
-)  # fmt: skip
+FAKERS = listed("providers")
 """Faker's providers that may be named: public ones that give one word or line."""
 
 
