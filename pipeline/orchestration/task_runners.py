@@ -118,8 +118,11 @@ async def submitted(
 
 
 def _dask(address: str | None) -> Any:
+    import dask.config
     from prefect_dask.task_runners import DaskTaskRunner
 
+    # Its profiler now and then stops a Python 3.11 for good (python/cpython#106883).
+    dask.config.set({"distributed.worker.profile.enabled": False})
     ours = {
         "n_workers": LOCAL,
         "threads_per_worker": 1,
