@@ -235,6 +235,8 @@ _DATED = re.compile(
     r"|(?:with)?in \w+ (?:day|week|month|year)s?)\b"
 )
 _PRICE = 3  # below it, so many times a number may be any number
+_COUNTED = re.compile(r" ([a-z]{3,})")
+_LATEST = re.compile(r" at the (?:latest|earliest)\b")
 _SIZES = re.compile(r"(\d+) ?x ?(\d+)")
 _LAST_DAY = re.compile(r"\blast (?:full |whole )?day\b")
 _SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
@@ -253,7 +255,7 @@ RULES, AMOUNTS = 20, 8  # rules or rows that are looked at, and numbers of one
 MOST = 60  # numbers of a field that are added up or taken from each other
 _TOTAL = re.compile(
     r"\b(?:(?:al)?together|in all|totals?|both|between them|combined|adds? up|com(?:es?|ing) to|"
-    r"includ\w+|mak(?:es?|ing)|plus|overall|that['’]s)\b",
+    r"br(?:ings?|inging|ought)|includ\w+|mak(?:es?|ing)|plus|overall|that['’]s)\b",
     re.IGNORECASE,
 )
 _APART = re.compile(
@@ -280,8 +282,11 @@ def unfounded(reply: str, evidence: Evidence, names: bool = True) -> Iterator[Un
         if not held:
             yield UnfoundedClaim(kind, text[start:end])
     taken += [m.span() for m in _LISTED.finditer(text)]
+    hours = {t.hour % 12 or 12 for m in timed(text) if m.sure for t in m.times}
     for quantity in quantities(text):
         inside = any(a <= quantity.start < b for a, b in taken)
+        if _LATEST.match(text, quantity.end) and quantity.value in hours:
+            continue  # «between 9 and 11 a.m., so 11 at the latest»
         if quantity.stated and not inside and not number_held(quantity, text, evidence):
             yield UnfoundedClaim("number", text[quantity.start : quantity.end])
     if names:
@@ -387,8 +392,9 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     numbers of one field, or two that the reply tells, or one that it tells and one of a field, come
     to; a total also of a whole column. So many times a number that is known need no such word."""
     around = text[max(0, quantity.start - 80) : quantity.end + 80]
-    if _SOME.match(text, quantity.end):
-        return 0 < quantity.value <= max(map(len, evidence.columns), default=0)
+    most = max(map(len, evidence.columns), default=0)
+    if _SOME.match(text, quantity.end) and 0 < quantity.value <= most:
+        return True
     added, apart = _TOTAL.search(around), _APART.search(around)
     replied = _numbers_of(text)
     if len(replied) > MOST:  # nobody works out so much, and it would take long to try
@@ -397,6 +403,8 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     prices = [number for number in said if number >= _PRICE]
     times = {a * b for a, b in product(replied, prices)}
     times |= {a / b for a, b in product(replied - said, prices)}
+    rates = [number for number, word in evidence.rates if word in around]
+    times |= {a * b for a, b in product(replied, rates)}
     money = text[quantity.start - 1 : quantity.start] in _CURRENCIES
     if money:
         times |= {a * b for a, b in product(replied, evidence.prices)}
@@ -521,6 +529,13 @@ class Evidence:
             {q.value for q in quantities(rule) if rule[q.start - 1] in _CURRENCIES} for rule in told
         ]
         return [sorted(each)[:AMOUNTS] for each in sums_of_money[:RULES]]
+
+    @cached_property
+    def rates(self) -> list[tuple[float, str]]:
+        """Numbers of documentation, with what they count: «each voucher takes 100 points»."""
+        numbers = ((rule, q) for rule in map(plain, self.rules) for q in quantities(rule))
+        counted = ((q.value, _COUNTED.match(rule, q.end)) for rule, q in numbers)
+        return [(n, word[1]) for n, word in counted if word and n >= _PRICE][:MOST]
 
     @cached_property
     def changes(self) -> set[float]:
