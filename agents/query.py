@@ -184,8 +184,9 @@ async def word_all(
     setting, count = need.setting, len(need.setting.plan)
     own = [api for api in need.pool if api.source.reference == setting.world]
     if need.ability.searches and need.scenario is not Scenario.CONFIRMATION:
-        # Of the others nothing may have been found.
-        own = [api for api in own if api.id in {each.api for each in need.intent}]
+        # Of the others, not called and not refused, nothing may have been found.
+        named = set(re.findall(r"\w+", " ".join(lines)))
+        own = [api for api in own if api.source.operation in named]
     told = {
         "now": moment(need.now),
         "rules": list(setting.told),

@@ -17,7 +17,8 @@ import random
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 from toolloom.pipeline.checks.schema import texts_in
 from toolloom.pipeline.checks.world.grammar import NUMBERS, Kind, Tree, keys_of
@@ -27,6 +28,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     Machine,
     Row,
     State,
+    Table,
     Term,
     as_term,
     names_one,
@@ -64,6 +66,34 @@ class ShownKey:
     item: Row  # the object that holds it
     kind: Kind  # of that object
     values: frozenset[str]  # texts of the object, of what it holds and of what holds it
+
+
+class _ReadRow(dict[str, Json]):
+    """A row that notes which of its fields are read."""
+
+    def __init__(self, entity: str, row: Row, read: set[FieldOf]) -> None:
+        super().__init__(row)
+        self.entity, self.read = entity, read
+
+    def get(self, field: str, other: Json = None) -> Json:
+        self.read.add((self.entity, field))
+        return super().get(field, other)
+
+
+class _ReadTable(Table):
+    """A table that notes whether its rows are searched, and what is read of them."""
+
+    def __init__(self, entity: str, rows: dict[str, Row], read: set[FieldOf]) -> None:
+        super().__init__({key: _ReadRow(entity, row, read) for key, row in rows.items()})
+        self.searched = partial(read.add, (entity, ""))
+
+    def values(self) -> Any:
+        self.searched()
+        return super().values()
+
+    def by(self, field: str) -> dict[Any, list[Row]]:
+        self.searched()
+        return super().by(field)
 
 
 class Lookups:
@@ -131,9 +161,10 @@ class Lookups:
         values = [(name, term(frame)) for name, term in self.labels[entity]]
         return [(name, value) for name, value in values if value is not None]
 
-    def places(self, name: str, trees: Iterable[Tree]) -> set[FieldOf]:
-        """The fields on which trees of an operation depend, and the entities that they search."""
-        names = {"me": self.machine.actor or ""} | {
+    def places(self, name: str, trees: Iterable[Tree], this: str = "") -> set[FieldOf]:
+        """The fields on which trees of an operation depend, and the entities that they search;
+        `this`: the entity of the row that they write."""
+        names = {"me": self.machine.actor or "", "this": this} | {
             kind["as"]: kind["entity"] for kind in self.kinds(name).values() if kind.get("as")
         }
         found, searched = set[FieldOf](), set[str]()
@@ -162,16 +193,33 @@ class Lookups:
     def grounds(self, name: str, says: str) -> frozenset[FieldOf]:
         """What has to be seen, as far as a read shows it, before a call, or before it is refused
         for what a policy says: the fields on which policies depend, or that one, those of either
-        side of an `if` too; where a yes is wanted, also those that make the change's amounts."""
+        side of an `if` too; where a yes is wanted, also those that make the amounts of what is
+        one's own."""
         trees = [tree for said, tree in self.musts[name] if says in ("", said)]
+        found = set[FieldOf]()
         if not says and self.agrees(name):
-            for node in nodes(self.machine.world["operations"][name]["steps"]):
-                if node[0] == "let":
-                    trees.append(node[2])
-                elif node[0] in ("create", "update"):
-                    kinds = self.machine.entities[node[1]].fields
-                    trees += [t for f, t in node[3].items() if kinds[f]["type"] in NUMBERS]
-        return frozenset(self.places(name, trees) & self.readable)
+            steps = self.machine.world["operations"][name]["steps"]
+            for _, entity, _, fields, _ in nodes_of(steps, "create", "update"):
+                if entity in self.own or entity == self.machine.actor:
+                    kinds = self.machine.entities[entity].fields
+                    trees += [t for f, t in fields.items() if kinds[f]["type"] in NUMBERS]
+                    found |= self.places(name, trees, entity)
+            for _, let, tree in reversed(list(nodes_of(steps, "let"))):
+                if any(names_one(using, let) for using in trees):
+                    trees.append(tree)
+        return frozenset((found | self.places(name, trees)) & self.readable)
+
+    def decisive(
+        self, state: State, now: str, name: str, args: Row, says: str
+    ) -> frozenset[FieldOf]:
+        """Of the grounds what a call in this state reads: an order without a voucher needs no look
+        at vouchers."""
+        grounds, read = self.grounds(name, says), set[FieldOf]()
+        if grounds:
+            tables = {e: _ReadTable(e, rows, read) for e, rows in state["tables"].items()}
+            self.forbidden({**state, "tables": tables}, now, name, args)
+            self.machine.apply({**state, "tables": tables}, name, args, now)
+        return grounds & read
 
     def _label(self, entity: str) -> list[tuple[str, Term]]:
         """The values of which a person makes a row's name, without its key and their own name."""

@@ -14,6 +14,7 @@ then is not needed goes, and the difference of the states is the goal.
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -348,7 +349,7 @@ class Task:
             reads = self.shuffled(policy.get("first", ()))
             if reads and not any(self._reads(read, (name, args)) for read in reads):
                 raise NoTask
-        grounds = self.lookups.grounds(name, says)
+        grounds = self.lookups.decisive(self.state, self.now, name, args, says)
         for place in sorted(grounds):
             if place not in self.visible(self.calls):
                 showing = (read for read in self.lookups.reads if place in self.lookups.shown[read])
@@ -397,8 +398,9 @@ class Task:
             """How far-fetched a read is: of what the want names, a list of such rows, or others."""
             kinds = self.lookups.kinds(way).items()
             other = {name for name, value in want[1].items() if value != key}
-            near = any(name in other for name, kind in kinds if kind["type"] == "ref")
             listed = self.lookups.listed.get(way) == entity
+            refs = [(n, k) for n, k in kinds if k["type"] == "ref"]
+            near = any(n in other and (listed or not k.get("optional")) for n, k in refs)
             return not near, not listed, bool(self.lookups.required(way))
 
         ways = sorted(self.shuffled(self.lookups.ways[entity]), key=effort)
@@ -420,16 +422,14 @@ class Task:
             raise NoTask
 
     def _narrowed(self, way: str, args: Row, entity: str, key: str, want: Want) -> Row:
-        """Arguments under which a read shows a key: with all that is wanted or said of its row, and
-        if that does not show it, with more. Who comes without a dog does not look for where
+        """Arguments under which a read shows a key: all that is wanted or said of its row, and if
+        that does not show it, more. Who comes without a dog does not look for where
         dogs are allowed. Raises NoTask where what is wanted, and will fail, is not among them."""
 
         def keys(given: Row) -> set[str]:
             return {s.key for s in self.look(way, given).shown if s.entity == entity}
 
         found, kinds = keys(args), self.lookups.kinds(way)
-        if key in found and entity in self.lookups.own:
-            return args
         row, wants = self.state["tables"][entity][key], self.lookups.kinds(want[0])
         called = [str(value) for _, value in self.lookups.label(self.state, self.now, entity, key)]
         days = [value[:10] for value in called if PATTERNS["datetime"].fullmatch(value)]
@@ -438,12 +438,14 @@ class Task:
             if argument in args or not kind.get("optional"):
                 continue
             if argument in want[1] and kind["type"] == wants[argument]["type"] != "ref":
-                shared[argument] = want[1][argument]
+                if want[1][argument] is not False:  # what is not wanted does no harm
+                    shared[argument] = want[1][argument]
             elif kind["type"] == "text":
                 names = [value.split() for value in called]
                 shorter = {" ".join(name[:WORDS]) for name in names if name[WORDS - 1 :]}
                 shorter |= {max(name, key=len) for name in names}
-                said += [(argument, text) for text in sorted(called)]
+                # Nobody types «Shirt, folded».
+                said += [(argument, re.split(", | [(/]", text)[0]) for text in sorted(called)]
                 others += [(argument, text) for text in sorted(shorter)]
             elif kind["type"] == "date":
                 said += [(argument, day) for day in days]
@@ -465,11 +467,11 @@ class Task:
                 continue
             given = {**args, argument: value}
             there = keys(given)
-            if key in there and there != found:
+            if key in there and (there != found or number < len(said)):
                 args, found = given, there
         if key not in found:
             raise NoTask
-        return args
+        return {argument: args[argument] for argument in kinds if argument in args}
 
     # --- names
 
@@ -565,10 +567,13 @@ def question(task: Task) -> None:
         task.run(name, args)
     words = [str(value).lower() for named in task.rows.values() for _, value in named.label]
     words += [str(value).lower() for value in made.arguments.values()]
+    actor = task.machine.frame(task.state, {}, task.now).me or {}
+    me = actor if entity in task.lookups.own else {}
     told = [
         (str(path[-1]), inner["type"], value)
         for path, inner, value in leaves(kind, item)
         if path and inner["type"] != "ref" and not inner.get("label")
+        if me.get(str(path[-1])) != value  # nobody asks a boat for its owner's credit
         if len(path) == 1 + (kind["type"] == "list")
         if not any(str(value).lower() in word for word in words)
     ]
@@ -704,6 +709,11 @@ def recover(task: Task, name: str, args: Row, error: str, drawer: ArgumentDrawer
     other = next(others, None)
     if other is None or hidden <= task.visible(task.calls):
         raise NoTask
+    seen = {str(s.key): s.item for made in task.calls for s in made.shown}
+    for argument, value in args.items():  # nobody takes what a list shows to be full
+        wanted, taken = (seen.get(str(key), {}) for key in (value, other.get(argument)))
+        if any(taken[field] and not wanted.get(field, True) for field in taken):
+            raise NoTask
     task.act(name, args)
     task.begin("retry", name)
     task.act(name, other)
@@ -866,12 +876,13 @@ def told_facts(task: Task) -> Iterator[TaskFact]:
     changes = [made for made in task.calls if made.after is not made.before]
     several = Counter((made.turn, made.name) for made in changes)
     for made in changes:
-        left = [  # as it was, in what changed and in the actor's own row
+        named = set(task.lookups.keys(made.name, made.arguments))
+        left = [  # as it was, in what changed, and in one's own rows that are named
             (name, value)
             for entity, rows in made.after["tables"].items()
             for key, row in rows.items()
             if (old := made.before["tables"][entity].get(key))
-            if old is not row or key == made.before["me"]
+            if old is not row or key == made.before["me"] or (entity, key) in named
             for name, value in row.items()
             if old.get(name) == value
         ]

@@ -107,7 +107,7 @@ def test_a_solved_task_may_be_played_live(does: str, tmp_path: Path) -> None:
     )
     if does == "nothing":
         reasons = {row["reason"] for row in rows(made, "tested", "rejected")}
-        assert len(accepted) < len(there) and reasons == {Reason.GOAL_NOT_REACHED}
+        assert len(accepted) < len(there) and Reason.GOAL_NOT_REACHED in reasons
     else:
         assert accepted.keys() == there.keys() and made.published
         assert verify(made.published.path).good
