@@ -262,13 +262,6 @@ def calling(messages: Sequence[Message], calls: Iterable[FunctionCall]) -> Messa
 
 
 @dataclass(frozen=True)
-class Calls:
-    """What is called next, side by side."""
-
-    calls: tuple[FunctionCall, ...]
-
-
-@dataclass(frozen=True)
 class Searching:
     """What is searched for next, with one set of keywords after the other until each function that
     is `wanted` is found, from where the last search of these keywords ended; where none is wanted,
@@ -279,8 +272,8 @@ class Searching:
     in_vain: int = IN_VAIN
 
 
-Move: TypeAlias = Message | Calls | Searching
-"""What is said, called or searched for next."""
+Move: TypeAlias = Message | tuple[FunctionCall, ...] | Searching
+"""What is said, called side by side or searched for next."""
 Keywords: TypeAlias = Callable[[Sequence[Message]], Awaitable[str]]
 
 
@@ -318,7 +311,7 @@ class Script:
             self._moves.popleft()
             del self._tried[()]  # what is asked for the next search is counted anew
         self._moves.popleft()
-        return calling(messages, move.calls) if isinstance(move, Calls) else move
+        return calling(messages, move) if isinstance(move, tuple) else move
 
 
 # --- long observations -----------------------------------------------------------------------

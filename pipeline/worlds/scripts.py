@@ -428,7 +428,7 @@ def moves(row: Play, machine: Machine, query: Query) -> Iterator[environment.Mov
             yield Message(role="user" if role == "user" else "assistant", content=first)
         else:
             calls = [FunctionCall(name=functions[c.name], arguments=c.arguments) for _, c in parts]
-            yield environment.Calls(tuple(calls))
+            yield tuple(calls)
 
 
 def _batches(row: Play, machine: Machine, searches: bool = False) -> list[list[tuple[str, Any]]]:
