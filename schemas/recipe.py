@@ -22,7 +22,7 @@ from toolloom.schemas.base import LAYOUT, JsonObject, Record, digest, empty
 from toolloom.schemas.errors import RecipeError
 from toolloom.schemas.query import Ability, Level, Scenario
 from toolloom.schemas.splits import Split, SplitPlan, Weight
-from toolloom.schemas.yaml_reader import UnreadableYaml, YamlDocument, read_yaml
+from toolloom.schemas.yaml_reader import UnreadableYaml, YamlDocument, line_of, read_yaml
 
 # --- an OpenAI-compatible endpoint: where it is, how it is used, what it costs
 
@@ -676,14 +676,6 @@ LONGEST = 80  # characters of a value that a message repeats
 LARGEST = 4_000_000  # characters of a recipe's file
 
 
-def _line(text: YamlDocument, path: tuple[Any, ...]) -> int:
-    """That of a place, or of the nearest one around it that the file has; else 0."""
-    there = tuple(part for part in path if part != "[key]")
-    while there and there not in text.lines:
-        there = there[:-1]
-    return text.lines[there] if there else 0
-
-
 def parse_recipe(
     data: Any, where: str, overrides: JsonObject | None = None, text: YamlDocument | None = None
 ) -> Recipe:
@@ -712,7 +704,8 @@ def parse_recipe(
         told = []
         for each in errors:
             origin = _origin(each["loc"], overrides)
-            line = _line(text, each["loc"]) if text and not origin else 0
+            there = tuple(part for part in each["loc"] if part != "[key]")
+            line = line_of(text.lines, there) if text and not origin else 0
             told.append((line, f"  {f'line {line}: ' if line else ''}{explain(each, origin)}"))
         lines = [words for _, words in sorted(told, key=lambda one: one[0])]
         both = " with the overrides" if overrides else ""

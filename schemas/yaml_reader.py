@@ -12,6 +12,7 @@ aliases multiply.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -51,6 +52,13 @@ class YamlDocument:
     lines: dict[Place, int] = field(default_factory=dict)
     repeated: list[Place] = field(default_factory=list)
     texts: list[tuple[Place, str]] = field(default_factory=list)  # those not of visible ASCII
+
+
+def line_of(lines: Mapping[Place, int], place: Place) -> int:
+    """The line of a place, or of the nearest one around it that is known; 0 if none is."""
+    while place and place not in lines:
+        place = place[:-1]
+    return lines[place] if place else 0
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from toolloom.pipeline.render.section import counted, first_lines
 from toolloom.pipeline.store.files import file_text
 from toolloom.schemas import ToolloomError
 from toolloom.schemas.yaml_reader import Place as Place
-from toolloom.schemas.yaml_reader import UnreadableYaml, read_yaml
+from toolloom.schemas.yaml_reader import UnreadableYaml, line_of, read_yaml
 
 LARGEST = 1_000_000  # bytes of a file
 DEEPEST = 20
@@ -52,11 +52,8 @@ class WrittenDocument:
 
     def fault(self, place: Sequence[str | int], what: str, where: str | None = None) -> None:
         """A mistake at a place, or at the nearest one around it that the file has."""
-        there = tuple(place)
-        while there and there not in self.lines:
-            there = there[:-1]
-        shown = dotted(place) if where is None else where
-        found = WrittenFault(self.lines.get(there, 1), shown, what)
+        line = line_of(self.lines, tuple(place)) or self.lines.get((), 1)
+        found = WrittenFault(line, dotted(place) if where is None else where, what)
         self.found += 1
         if found not in self.faults:
             self.faults.append(found)
