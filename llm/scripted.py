@@ -37,7 +37,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 from aiohttp import web
 
 from toolloom.llm.messages import SCHEMA_SENTENCE, readings
-from toolloom.schemas import JsonObject, canonical, digest
+from toolloom.schemas import JsonObject, Metric, canonical, digest
 
 GOODBYE = struct.pack("ii", 1, 0)  # linger for no time: TCP sends a reset
 JSON = "application/json"
@@ -354,7 +354,6 @@ _SAID = r"\bthe {} is (.+?)(?=,? and the [\w ]+ is |, the [\w ]+ is |[.?](?:\s|$
 _NAMES = re.compile(r"^(?:Categories of services|Tools|Operations): (.*)$", re.MULTILINE)
 _LINE = re.compile(r"^(User|Assistant) \d+:(.*)$", re.MULTILINE)
 _VALUE = re.compile(r"(?: = | is the one with [\w.]+ )([^;,]+)")
-METRICS = ("plausibility", "conciseness", "relevance", "realness")
 AIMS = ("to give me some ideas", "to find out what suits me", "to help me with it")
 _STOP = {"a", "an", "the", "for", "in", "to", "of", "its", "by", "what", "will", "about", "on"}
 
@@ -567,7 +566,7 @@ PARTS: dict[str, Callable[[str, JsonObject, random.Random], Scripted]] = {
     "You find the part of a request": lambda text, *_: {"situation": int("\n1. " in f"\n{text}")},
     "You finish a person's request": finish_request,
     "You rate what people say": lambda asked, schema, dice: {
-        **{metric: dice.choices((1, 2, 3), (1, 6, 13))[0] for metric in METRICS},
+        **{metric: dice.choices((1, 2, 3), (1, 6, 13))[0] for metric in Metric},
         "explanation": "It reads well, if a little stiff.",
     },
     "You write what is said in a dialogue": word_turns,

@@ -494,12 +494,10 @@ def _add_variants(out: JsonObject, variants: list[JsonObject]) -> None:
 OTHER_NAMES = dict(table("names of types"))
 TYPES = {other: name for name, words in OTHER_NAMES.items() for other in (name, *words.split())}
 _ANY = {"any", "mixed", "unknown", "", "anything", "*"}
-# fmt: off
 _DROPPED = (
     "not", "if", "contains", "propertyNames", "patternProperties", "dependencies",
     "dependentSchemas", "dependentRequired", "unevaluatedProperties", "$dynamicRef", "prefixItems",
-)
-# fmt: on
+)  # fmt: skip
 """Rules that models seldom keep and few endpoints accept; leaving one out allows more values."""
 CHOICES = 64
 _CHOICE, _EXAMPLE, _PATTERN = 300, 200, 200  # characters

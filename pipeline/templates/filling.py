@@ -73,18 +73,10 @@ def date_text(value: str, form: str = "%-d %B %Y") -> str:
     return "".join(plain.get(s, day.strftime(s)) if len(s) > 1 else s for s in signs)
 
 
-def _replace(text: Any, old: str, new: str) -> str:
-    return _short(str(text).replace(old, new))
-
-
 def _slug(text: Any, sign: str = "-") -> str:
     """The words without accents, as addresses are written: `zurich-old-town`."""
     letters = (c for c in unicodedata.normalize("NFKD", str(text)) if not unicodedata.combining(c))
     return _short(sign.join(re.findall(r"[^\W_]+", "".join(letters).lower())))
-
-
-def _join(values: Any, sign: str = "") -> str:
-    return _short(sign.join(map(str, values)))
 
 
 def _short(text: str) -> str:
@@ -94,9 +86,12 @@ def _short(text: str) -> str:
 
 
 _OURS: Mapping[str, Callable[..., Any]] = {
-    "date": date_text, "replace": _replace, "slug": _slug, "join": _join,
+    "date": date_text,
+    "slug": _slug,
+    "replace": lambda text, old, new: _short(str(text).replace(old, new)),
+    "join": lambda values, sign="": _short(sign.join(map(str, values))),
     "later": lambda day, days: f"{dt.date.fromisoformat(day) + dt.timedelta(days=days)}",
-}  # fmt: skip
+}
 FILTERS = ("lower", "upper", "title", "capitalize", "trim", "length", "first", "last", "int",
            "float", "round", "abs", "string", "list", "sort", *_OURS)  # fmt: skip
 
