@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolloom.agents.ask import Answer, BadAnswer, Costs, Job, NoUsableAnswer, ask, settled, shape
 from toolloom.agents.query import moment, transcript
@@ -166,8 +165,7 @@ RATING: JsonObject = shape(
 )
 
 
-@dataclass(frozen=True)
-class Rated:
+class Rated(NamedTuple):
     """The votes on one text, and what they find."""
 
     ratings: tuple[Rating, ...]

@@ -13,10 +13,9 @@ Begin with query.j2, then `render` below.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -28,8 +27,7 @@ FAILED = (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, Ty
 """What goes wrong where a template is rendered."""
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(NamedTuple):
     """Chat messages `({"role", "content"}, …)` and the hash of the template they come from."""
 
     template_hash: str

@@ -27,9 +27,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from pydantic import Field
@@ -197,8 +197,7 @@ def complexity(
     return ComplexityReport(dataset=version.label, figures=figures, uncovered=uncovered)
 
 
-@dataclass(frozen=True)
-class Demonstration:
+class Demonstration(NamedTuple):
     """A goal and the calls that served it."""
 
     id: str
@@ -285,8 +284,7 @@ class Retriever:
 # Rows
 
 
-@dataclass(frozen=True)
-class Goal:
+class Goal(NamedTuple):
     """A sample's first request, the APIs it may use, and the calls that serve it."""
 
     id: str

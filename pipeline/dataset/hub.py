@@ -13,8 +13,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from toolloom.pipeline.dataset.verify import look
@@ -33,8 +32,7 @@ AGAIN = "Run the same command again: what was sent is not sent again."
 TOKEN = "Log in with `hf auth login`, or set HF_TOKEN to a token with write access."
 
 
-@dataclass(frozen=True)
-class Pushed:
+class Pushed(NamedTuple):
     """A version on the Hub, and what this push did of it."""
 
     url: str

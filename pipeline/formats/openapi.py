@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.schema import as_dict, as_list
 from toolloom.pipeline.formats.import_log import (
@@ -124,8 +123,7 @@ def _text(own: dict[str, Any]) -> str:
     return f"{summary}{'' if summary[-1] in '.!?:' or not text else '.'} {text}".strip()
 
 
-@dataclass(frozen=True)
-class OpenApiOperation:
+class OpenApiOperation(NamedTuple):
     """One method of one path."""
 
     method: str

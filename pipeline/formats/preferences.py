@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
@@ -89,8 +88,7 @@ def _dialogue(turn: Turn, message: Message) -> Dialogue:
     return dialogue.model_copy(update={"messages": (*before, message, *renamed)})
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """A calling turn of a sample, to be spoilt."""
 
     sample: Sample

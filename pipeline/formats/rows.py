@@ -12,10 +12,9 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 import yaml
 
@@ -159,8 +158,7 @@ _BATCH = 64  # rows of a Parquet file that are held at a time
 _SHOWN = 200  # letters that are kept of a row that cannot be read
 
 
-@dataclass(frozen=True)
-class ForeignRow:
+class ForeignRow(NamedTuple):
     """One row as it stands in its file. `fault`: why it has no value; `raw` is how it begins."""
 
     place: str

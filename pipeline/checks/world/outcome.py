@@ -13,10 +13,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.grounding import about, founded, mentions, named
 from toolloom.pipeline.checks.replies import Evidence, evidence_at, number_held
@@ -55,8 +54,7 @@ _MARK = re.compile(r"[\dT:.-]+|[A-Z]{2,}-?\d+")  # days, times, keys
 _PROPER = re.compile(r"[A-Z]\w+(?:[ -][A-Z]\w+)+")
 
 
-@dataclass(frozen=True)
-class Acted:
+class Acted(NamedTuple):
     """One call of a dialogue. `agreed`: the last thing said before it was a user's answer to
     something that the assistant had said."""
 
@@ -65,8 +63,7 @@ class Acted:
     agreed: bool = False
 
 
-@dataclass(frozen=True)
-class Broken:
+class Broken(NamedTuple):
     """A policy that a call did not keep."""
 
     call: int

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolloom.pipeline.checks.text.quantities import SMALL
 from toolloom.pipeline.checks.world import grammar
@@ -23,8 +22,7 @@ HALF_A_YEAR = 182  # days, beyond which people say the year
 _SPELLED = tuple(SMALL)[:11]  # zero to ten
 
 
-@dataclass(frozen=True)
-class Voice:
+class Voice(NamedTuple):
     """What the wording of values depends on."""
 
     now: str
@@ -108,8 +106,7 @@ def plural(noun: str) -> str:
     return f"{noun[:-1]}ies" if re.search(r"[^aeiou]y$", noun) else f"{noun}s"
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """A text with slots, read: pieces of text, and terms with their form."""
 
     pieces: tuple[str | tuple[Tree, str], ...]
