@@ -120,7 +120,8 @@ def test_what_decides_is_seen_first(world: str) -> None:
         avoided = task.avoided
         if avoided and avoided.why not in ("missing", "declined"):
             shown = {field for call in task.calls for field in lookups.shown[call.name]}
-            for place in lookups.grounds(avoided.name, avoided.why) - shown:
+            here = task.start, task.now, avoided.name, avoided.arguments, avoided.why
+            for place in lookups.decisive(*here) - shown:
                 for name in lookups.reads:  # one that wants nothing could have been asked
                     kinds = lookups.kinds(name).values()
                     free = all(kind.get("optional") for kind in kinds)
