@@ -238,6 +238,7 @@ _CLOCKS = tuple(
         r"(?<![\w:.$€£-])(?P<hour>\d{1,2})\.(?P<minute>[0-5][05])(?![.\d]|\s?%)(?P<half>)(?P<part>)",
     )
 )
+_CLOCK_HINT = re.compile(rf"\d|{'|'.join((*_HOURS, *_NAMED))}")  # most values hold none
 _LOOSE = {_CLOCKS[0], _CLOCKS[5], _CLOCKS[9], *_CLOCKS[-2:]}
 _SECONDS = {
     "second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600,
@@ -267,6 +268,8 @@ class Timed(NamedTuple):
 @lru_cache(maxsize=4096)
 def timed(text: str) -> tuple[Timed, ...]:
     """Every place in the text that says a time of day, in order."""
+    if not _CLOCK_HINT.search(text.lower()):
+        return ()
     flat = plain(text)
     found = [
         Timed(m.start(), m.end(), frozenset(times), pattern not in _LOOSE)
