@@ -236,6 +236,7 @@ _DATED = re.compile(
 )
 _PRICE = 3  # below it, so many times a number may be any number
 _COUNTED = re.compile(r" ([a-z]{3,})")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _LATEST = re.compile(r" at the (?:latest|earliest)\b")
 _SIZES = re.compile(r"(\d+) ?x ?(\d+)")
 _LAST_DAY = re.compile(r"\blast (?:full |whole )?day\b")
@@ -377,6 +378,8 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     unit = seconds_in(quantity.unit)
     if not unit:
         return False
+    if quantity.unit.startswith(("day", "night")) and quantity.value in evidence.stays:
+        return True
     lengths = evidence.seconds | {n * u for n in told for u in (1, 60, 3600)}
     found = [q for q in quantities(text) if seconds_in(q.unit)]
     whole = [
@@ -407,7 +410,7 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     times |= {a * b for a, b in product(replied, rates)}
     money = text[quantity.start - 1 : quantity.start] in _CURRENCIES
     if money:
-        times |= {a * b for a, b in product(replied, evidence.prices)}
+        times |= {a * b for a, b in product(replied | evidence.stays, evidence.prices)}
     if any(close(quantity.value, other) for other in times) or (
         money and evidence.priced(quantity.value)
     ):
@@ -427,6 +430,10 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
             found |= {sum(column), *map(sum, combinations(column, 2))}
         if apart:
             found |= {abs(a - b) for a, b in combinations(column, 2)}
+    if added:  # «£90 goes back, plus £11; that's £54 back, plus £15. Altogether you get £170»
+        paid = [q.value for q in quantities(text) if text[q.start - 1 : q.start] in _CURRENCIES]
+        several = (combinations(sorted({*paid} & said)[:AMOUNTS], number) for number in (3, 4))
+        found |= {sum(some) for some in chain(*several)}
     beside = [*product(said, chain(*evidence.columns))]
     found |= {a + b for a, b in beside} if added else set()
     found |= {abs(a - b) for a, b in beside} if apart else set()
@@ -499,6 +506,7 @@ class Evidence:
     now: dt.datetime
     pool: tuple[Api, ...] = ()
     rows: tuple[JsonObject, ...] = ()  # of results
+    asked: tuple[JsonObject, ...] = ()  # arguments of calls
     rules: tuple[str, ...] = ()  # of the world, and documentation that was found
     facts: tuple[str, ...] = ()  # computed from results; nothing else is worked out of these
 
@@ -529,6 +537,17 @@ class Evidence:
             {q.value for q in quantities(rule) if rule[q.start - 1] in _CURRENCIES} for rule in told
         ]
         return [sorted(each)[:AMOUNTS] for each in sums_of_money[:RULES]]
+
+    @cached_property
+    def stays(self) -> set[int]:
+        """Days from one day of a row or of a call to another, and with both counted."""
+        found = set[int]()
+        for row in (*self.asked, *self.rows)[:MOST]:
+            told = {v for v in row.values() if isinstance(v, str) and _DAY.match(v)}
+            days = [day for v in sorted(told)[:AMOUNTS] for day in dates(v[:10], self.now.date())]
+            apart = {abs(a - b).days for a, b in combinations(days, 2)}
+            found |= apart | {days + 1 for days in apart}
+        return found
 
     @cached_property
     def rates(self) -> list[tuple[float, str]]:
@@ -670,7 +689,9 @@ def evidence_at(dialogue: Dialogue, place: int) -> Evidence:
         facts = [f.said for f in query.setting.goal.facts if re.search(r"\d", str(f.value))]
     values = (*numbers, *sizes, len(calls))
     rows = tuple(part for part in parts if isinstance(part, dict))
-    more = tuple(rules), tuple(facts)
+    asked = tuple(c.arguments for c in calls)
+    texts += [v for row in asked for v in row.values() if isinstance(v, str) and _DAY.match(v)]
+    more = asked, tuple(rules), tuple(facts)
     return Evidence(tuple(texts), values, tuple(names), query.now, query.pool, rows, *more)
 
 

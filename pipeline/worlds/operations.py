@@ -182,9 +182,11 @@ class Lookups:
         lets = {node[1]: node[2] for node in nodes(steps) if node[0] == "let"}
         clauses: list[Tree] = [n[1] for n in nodes(steps) if n[0] == "require" and n[2] == code]
         clauses += [n[2] for n in nodes(steps) if n[0] == "find" and n[3] == code]
-        for clause in clauses:  # that there are no such rows; before or after others is a clash
+        for clause in (c[-1] if c[0] == "skip" else c for c in clauses):
+            # That there are no such rows; of one's own, before or after others, it is a clash.
             none = clause[0] == "=" and clause[1][0] == "count"
-            if clause[0] == "!=" or (none and not any(n[0] in BOUNDS for n in nodes(clause))):
+            clash = none and clause[1][1][-1] in self.own and any(nodes_of(clause, *BOUNDS))
+            if clause[0] == "!=" or (none and not clash):
                 return set()
         clauses += [tree for let, tree in lets.items() if any(names_one(c, let) for c in clauses)]
         public = {place for place in self.readable if place[0] not in self.own}

@@ -62,6 +62,7 @@ MOST_FACTS = 10  # that an answer tells
 DEEPEST = 3  # lookups for the arguments of lookups
 WORDS = 4  # of a name, that are searched for
 
+_MOMENT = re.compile("|".join(pattern.pattern for pattern in PATTERNS.values()))
 Label: TypeAlias = tuple[tuple[str, Json], ...]  # what is said of a row, by the field it stands in
 Want: TypeAlias = tuple[str, Row]  # an operation and its arguments
 T = TypeVar("T")
@@ -160,7 +161,7 @@ class Task:
     changes: list[list[Any]] = field(default_factory=list)
     errors: list[tuple[str, str | None]] = field(default_factory=list)  # calls that fail, and how
     grounds: dict[str, frozenset[FieldOf]] = field(default_factory=dict)
-    """By operation what was seen before it that decides on it."""
+    """By operation what was seen before it that decides on it; by "" what explains a failure."""
     withheld: dict[tuple[str, Path], int] = field(default_factory=dict)
     """The turn that says an argument, if no other."""
     avoided: Avoided | None = None
@@ -218,6 +219,10 @@ class Task:
         failed = [(made.name, made.error) for made in calls if made.error]
         if failed != self.errors:
             yield f"errors: {failed}"
+        failing = max((made.turn for made in calls if made.error), default=0)
+        until = (made for made in calls if made.turn <= failing)
+        if self.grounds.get("", frozenset()) - self.visible(until):
+            yield "nothing tells why a call failed"
         for fact in self.facts:
             if not any(self._tells(made, fact) for made in calls):
                 yield f"nothing tells {fact.field} {fact.value}"
@@ -347,17 +352,17 @@ class Task:
             self.learn(entity, key, (name, args))
         for policy in () if says else self.lookups.policies[name]:
             reads = self.shuffled(policy.get("first", ()))
-            if reads and not any(self._reads(read, (name, args)) for read in reads):
+            if reads and not any(self.read_for(read, (name, args)) for read in reads):
                 raise NoTask
         grounds = self.lookups.decisive(self.state, self.now, name, args, says)
         for place in sorted(grounds):
             if place not in self.visible(self.calls):
                 showing = (read for read in self.lookups.reads if place in self.lookups.shown[read])
-                any(self._reads(read, (name, args)) for read in showing)
+                any(self.read_for(read, (name, args)) for read in showing)
         seen = grounds & self.visible(self.calls)
         self.grounds[name] = self.grounds.get(name, seen) & seen
 
-    def _reads(self, read: str, want: Want) -> bool:
+    def read_for(self, read: str, want: Want) -> bool:
         """Make a read with what a want says, or so that it shows a row which the want names."""
         if any(
             read in self.lookups.ways[entity] and self.tries(self.find, read, entity, key, want)
@@ -432,7 +437,13 @@ class Task:
         found, kinds = keys(args), self.lookups.kinds(way)
         row, wants = self.state["tables"][entity][key], self.lookups.kinds(want[0])
         called = [str(value) for _, value in self.lookups.label(self.state, self.now, entity, key)]
-        days = [value[:10] for value in called if PATTERNS["datetime"].fullmatch(value)]
+        shown = [s.values for s in self.look(way, args).shown if (s.entity, s.key) == (entity, key)]
+        if shown:  # what is not, is no part of its name
+            called = [value for value in called if value in frozenset().union(*shown)]
+        if entity in self.lookups.own:  # by its name alone, if that will do
+            called = [v for v in called if not _MOMENT.fullmatch(v)] or called
+        moments = [*called, *(v[:10] for v in called if PATTERNS["datetime"].fullmatch(v))]
+        seen = {s.key for made in self.calls for s in made.shown} - {key}
         shared, said, others = Row(), list[tuple[str, Json]](), list[tuple[str, Json]]()
         for argument, kind in kinds.items():
             if argument in args or not kind.get("optional"):
@@ -447,8 +458,12 @@ class Task:
                 # Nobody types «Shirt, folded».
                 said += [(argument, re.split(", | [(/]", text)[0]) for text in sorted(called)]
                 others += [(argument, text) for text in sorted(shorter)]
-            elif kind["type"] == "date":
-                said += [(argument, day) for day in days]
+            elif kind["type"] in ("date", "time"):
+                said += [(argument, v) for v in moments if PATTERNS[kind["type"]].fullmatch(v)]
+            elif kind["type"] == "ref" and row.get(argument) in seen:
+                name = self.lookups.label(self.state, self.now, kind["entity"], row[argument])
+                if name and all(value in called for _, value in name):
+                    said.append((argument, row[argument]))
             elif str(row.get(argument)) in called:
                 said.append((argument, row[argument]))
             elif row.get(argument) and not any(
@@ -486,8 +501,7 @@ class Task:
             for field, value in self.lookups.label(self.state, self.now, entity, key)
             if any(value in s.values for s in shown)
         ]
-        moments = PATTERNS.values()
-        timeless = [part for part in name if not any(m.fullmatch(part[1]) for m in moments)]
+        timeless = [part for part in name if not _MOMENT.fullmatch(part[1])]
         holds = [
             [(".".join(part for part in path if isinstance(part, str)), value)]
             for s in shown
@@ -573,7 +587,8 @@ def question(task: Task) -> None:
         (str(path[-1]), inner["type"], value)
         for path, inner, value in leaves(kind, item)
         if path and inner["type"] != "ref" and not inner.get("label")
-        if me.get(str(path[-1])) != value  # nobody asks a boat for its owner's credit
+        # Nobody asks a boat for its owner's credit, or what kind of thing a shirt is.
+        if me.get(str(path[-1])) != value and path[-1] not in ("kind", "type", "category")
         if len(path) == 1 + (kind["type"] == "list")
         if not any(str(value).lower() in word for word in words)
     ]
@@ -715,6 +730,10 @@ def recover(task: Task, name: str, args: Row, error: str, drawer: ArgumentDrawer
         if any(taken[field] and not wanted.get(field, True) for field in taken):
             raise NoTask
     task.act(name, args)
+    for read in task.lookups.reads:  # what stood against it
+        if task.lookups.shown[read] & hidden - task.visible(task.calls):
+            task.read_for(read, (name, args))
+    task.grounds[""] = frozenset(hidden) & task.visible(task.calls)
     task.begin("retry", name)
     task.act(name, other)
 

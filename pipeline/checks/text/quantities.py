@@ -365,6 +365,7 @@ MONTHS = {n: i for i, names in enumerate(_MONTHS.split("|"), start=1) for n in n
 WEEKDAYS = {n: i for i, names in enumerate(_WEEKDAYS.split("|")) for n in names.split()}
 _HOLIDAYS = {
     "christmas eve": (12, 24), "christmas day": (12, 25), "christmas": (12, 25),
+    "boxing day": (12, 26),
     "new year's eve": (12, 31), "new year's day": (1, 1), "new year's": (1, 1),
     "valentine's day": (2, 14), "halloween": (10, 31), "independence day": (7, 4),
 }  # fmt: skip

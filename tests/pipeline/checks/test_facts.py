@@ -54,15 +54,16 @@ def test_what_follows_from_two_results_is_founded() -> None:
 
 def test_what_documentation_adds_and_takes_off_is_founded() -> None:
     """So are so many hours at a price; what none of them comes to is not."""
-    rule = "They cost the frame plus $90, or $220 for progressive ones, less $100 with a plan. A share is 12 lots."
+    rule = "Costs the frame plus $90, or $220 for progressive ones, less $100 on a plan, 12 lots a share."
     rows, told = (
-        ({"price": 129}, {"hourly": 24}),
-        "It's $349, or $249 with a plan. Two hours are $48, two shares 24 of your lots.",
+        ({"price": 129}, {"hourly": 24}, {"from": "2026-05-29", "to": "2026-05-31"}),
+        "It's $349, or $249 on a plan. Two hours are $48, two shares 24 lots, three days $72.",
     )
     evidence = Evidence((rule, "for two hours"), (129, 24), (), MORNING, rows=rows, rules=(rule,))
     assert [c.text for c in unfounded(told, evidence, names=False)] == []
-    wrong = "It's $350, or $248 with a plan. Two hours are $49, two shares 25 of your lots."
-    assert [c.text for c in unfounded(wrong, evidence, names=False)] == ["350", "248", "49", "25"]
+    wrong = "It's $350, or $248 on a plan. Two hours are $49, two shares 25 lots, four days $73."
+    found = [c.text for c in unfounded(wrong, evidence, names=False)]
+    assert found == ["350", "248", "49", "25", "four", "73"]
     evidence = dataclasses.replace(evidence, texts=("2026-06-03",), rows=({"workdays": 1},))
     assert not [*unfounded("Left on Wednesday 3 June, it is ready on Thursday.", evidence, False)]
     assert [*unfounded("Left on Wednesday 3 June, it is ready on Friday.", evidence, False)]
