@@ -228,7 +228,7 @@ def renewing(said: str, called: str = "renew(loan_id = x.loan_id)") -> Any:
         ],
         "turns": [
             {"user": "Renew {l.book.title}."},
-            {"mine": "list_loans()"},
+            {"mine": "list_loans(title = l.book.title)"},
             {"x": "first(mine where loan_id = l.loan_id)"},
             {"done": called},
             {"assistant": said},
