@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field, JsonValue
-from pydantic_core import from_json
 
 from toolloom.pipeline.checks.instructions import values_of
 from toolloom.pipeline.checks.schema import as_dict
 from toolloom.pipeline.formats.conversation import json_of
-from toolloom.pipeline.store.version import PARTS, Config, TableRow
+from toolloom.pipeline.store.version import PARTS, Config, TableRow, parsed
 from toolloom.schemas import (
     API_SEARCH,
     FINISH,
@@ -375,14 +374,6 @@ def makers_of(record: JsonObject) -> set[Maker]:
     parts = (record, dialogue, dialogue.get("query") or {})
     shares = (share for part in parts for share in part.get("provenance", ()))
     return {(s["stage"], s["agent"], s["model"], tuple(s["prompts"])) for s in shares}
-
-
-def parsed(text: Any) -> Any:
-    """JSON, by the faster of two parsers; where it refuses, the other has the word."""
-    try:
-        return from_json(text)
-    except ValueError:
-        return json.loads(text)
 
 
 def _bare(message: JsonObject) -> JsonObject:

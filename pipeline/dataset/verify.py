@@ -49,7 +49,6 @@ from toolloom.pipeline.dataset.configs import (
     base_of,
     configs_of,
     makers_of,
-    parsed,
     seed_of,
     seed_of_rows,
 )
@@ -67,6 +66,7 @@ from toolloom.pipeline.store.version import (
     check_layout,
     dotted,
     numbered,
+    parsed,
     read_rows,
 )
 from toolloom.schemas import (

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, ClassVar, TypeAlias, cast
 
 from pydantic import BaseModel, Field, JsonValue, StringConstraints, ValidationError
+from pydantic_core import from_json
 
 from toolloom.pipeline.render.section import visible
 from toolloom.pipeline.store.files import explain, to_text
@@ -56,6 +57,14 @@ ROWS_IN_FILE = 100_000
 _DELICATE = re.compile(r"[\d.]{9}|\de[+-]\d|NaN|Infinity|\\ud")
 
 
+def parsed(text: Any) -> Any:
+    """JSON, by the faster of two parsers; where it refuses, the other has the word."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return json.loads(text)
+
+
 class TableRow(BaseModel):
     """A row of a config: its fields are the columns, its docstring what the card says of them."""
 
@@ -70,7 +79,7 @@ class TableRow(BaseModel):
     @classmethod
     def record_of(cls, row: JsonObject) -> JsonObject:
         """The record in a stored row, as JSON, of a config that holds records whole."""
-        record: JsonObject = json.loads(row["record"])
+        record: JsonObject = parsed(row["record"])
         return record
 
     @classmethod
