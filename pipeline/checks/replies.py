@@ -239,6 +239,7 @@ _COUNTED = re.compile(r" ([a-z]{3,})")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _LATEST = re.compile(r" at the (?:latest|earliest)\b")
 _SIZES = re.compile(r"(\d+) ?x ?(\d+)")
+_FIRST = re.compile(r"(?:the|to|on) (?:first|second)", re.IGNORECASE)
 _LAST_DAY = re.compile(r"\blast (?:full |whole )?day\b")
 _SIZED = re.compile(r"\d+(?:[.,]\d+)*-?[a-z]+(?:-[a-z]+)*", re.IGNORECASE)
 _HEDGE = re.compile(
@@ -286,8 +287,8 @@ def unfounded(reply: str, evidence: Evidence, names: bool = True) -> Iterator[Un
     hours = {t.hour % 12 or 12 for m in timed(text) if m.sure for t in m.times}
     for quantity in quantities(text):
         inside = any(a <= quantity.start < b for a, b in taken)
-        if _LATEST.match(text, quantity.end) and quantity.value in hours:
-            continue  # «between 9 and 11 a.m., so 11 at the latest»
+        # «between 9 and 11 a.m., so 11 at the latest»
+        inside |= bool(_LATEST.match(text, quantity.end)) and quantity.value in hours
         if quantity.stated and not inside and not number_held(quantity, text, evidence):
             yield UnfoundedClaim("number", text[quantity.start : quantity.end])
     if names:
@@ -329,6 +330,7 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         reach, phrase = place.end, text[place.start : place.end]
         others = {day for mark in marks if mark != place for day in mark.days}
         held = evidence.has_day(place.days, others) or literal(phrase, evidence.all_text)
+        held |= bool(_FIRST.fullmatch(phrase)) and " second" in text  # «$9 for the first»
         inside = [q for q in quantities(phrase) if q.stated]
         beside = [d for d in marks if 0 < max(d.start - place.end, place.start - d.end) < 7]
         weekday = WEEKDAYS.get(phrase.split()[-1].lower())
@@ -378,9 +380,8 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     unit = seconds_in(quantity.unit)
     if not unit:
         return False
-    if quantity.unit.startswith(("day", "night")) and quantity.value in evidence.stays:
-        return True
     lengths = evidence.seconds | {n * u for n in told for u in (1, 60, 3600)}
+    lengths |= {days * 86_400 for days in evidence.stays}
     found = [q for q in quantities(text) if seconds_in(q.unit)]
     whole = [
         a.value * seconds_in(a.unit) + b.value * seconds_in(b.unit)

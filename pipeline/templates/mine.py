@@ -32,6 +32,7 @@ from toolloom.pipeline.store.files import to_text
 from toolloom.pipeline.templates.filling import MARK, TemplateRenderer, changed, date_text, text_of
 from toolloom.pipeline.templates.filling import STAGE as EXPANDED
 from toolloom.schemas import (
+    API_SEARCH,
     Dialogue,
     Finding,
     JsonObject,
@@ -193,9 +194,10 @@ class _Sample:
         self.messages: list[JsonObject] = dialogue["messages"]
         self._written: dict[int, str] = {}
         for number, message in enumerate(self.messages):
-            # What was cut may hold any value.
+            # What was cut may hold any value, and documentation is as it is.
             cut = (message.get("execution") or {}).get("whole_tokens")
-            if message["role"] == "tool" and not cut and (seen := _observed(message["content"])):
+            fixed = cut or message["role"] != "tool" or message["name"] == API_SEARCH.function
+            if not fixed and (seen := _observed(message["content"])):
                 self._written[number], message["content"] = message["content"], seen
         self._apis = {api_id(api): api for api in self.query["pool"]}
         about = " ".join(f"{a['name']} {a['description']}" for a in self._apis.values())

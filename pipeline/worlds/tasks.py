@@ -482,7 +482,8 @@ class Task:
                 continue
             given = {**args, argument: value}
             there = keys(given)
-            if key in there and (there != found or number < len(said)):
+            again = number >= len(said) or value in args.values()
+            if key in there and (there != found or not again):
                 args, found = given, there
         if key not in found:
             raise NoTask
@@ -581,14 +582,14 @@ def question(task: Task) -> None:
         task.run(name, args)
     words = [str(value).lower() for named in task.rows.values() for _, value in named.label]
     words += [str(value).lower() for value in made.arguments.values()]
-    actor = task.machine.frame(task.state, {}, task.now).me or {}
-    me = actor if entity in task.lookups.own else {}
+    actor = task.machine.frame(task.state, {}, task.now).me if entity in task.lookups.own else {}
     told = [
         (str(path[-1]), inner["type"], value)
         for path, inner, value in leaves(kind, item)
         if path and inner["type"] != "ref" and not inner.get("label")
         # Nobody asks a boat for its owner's credit, or what kind of thing a shirt is.
-        if me.get(str(path[-1])) != value and path[-1] not in ("kind", "type", "category")
+        if (actor or {}).get(str(path[-1])) != value
+        and path[-1] not in ("kind", "type", "category")
         if len(path) == 1 + (kind["type"] == "list")
         if not any(str(value).lower() in word for word in words)
     ]

@@ -327,8 +327,9 @@ def tells(text: str, value: Any, schema: Json, now: dt.datetime) -> bool:
         return any(_claims(part, schema, False, len(part)) for part in sentences(text))
     if mentions(text, value, schema, now):
         return True
-    if value == 0:
-        return any(_nothing(part, schema) for part in sentences(text))
+    if value == 0:  # «None, I'm afraid.»
+        plainly = re.match(r"(?:none|nothing)\b", text.lower())
+        return bool(plainly) or any(_nothing(part, schema) for part in sentences(text))
     name = {"title": schema.get("title", "")}
     if value == 1 and any(_claims(part, name, True) for part in sentences(text)):
         return True  # «it is free», of one that is

@@ -67,10 +67,6 @@ def _time(value: str, voice: Voice) -> str:
     return f"{clock}{tail}{'' if voice.british else ' '}{half}"
 
 
-def _when(value: str, voice: Voice) -> str:
-    return f"{_on(value, voice)} at {_time(value, voice)}"
-
-
 def _number(value: Any, voice: Voice) -> str:
     small = isinstance(value, int) and 0 <= value < len(_SPELLED)
     return _SPELLED[value] if small else f"{value:,}"
@@ -86,7 +82,7 @@ FORMS: dict[str, tuple[tuple[str, ...], Callable[[Any, Voice], str]]] = {
         lambda value, voice: WEEKDAYS[date.fromisoformat(value[:10]).weekday()],
     ),
     "time": (("time", "datetime"), _time),
-    "when": (("datetime",), _when),
+    "when": (("datetime",), lambda value, voice: f"{_on(value, voice)} at {_time(value, voice)}"),
     "number": (("integer",), _number),
     "first": (("text",), lambda value, voice: (value.split() or [value])[0]),
     "a": (
