@@ -204,7 +204,9 @@ def runs(context: typer.Context, outputs: Outputs = HERE) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from toolloom.pipeline.render.section import Section, size
+    from rich.filesize import decimal
+
+    from toolloom.pipeline.render.section import Section
     from toolloom.pipeline.store.run_folder import RunFolder
 
     found = sorted((outputs / "runs").glob("*/plan.json"), key=lambda path: path.stat().st_mtime)
@@ -219,7 +221,7 @@ def runs(context: typer.Context, outputs: Outputs = HERE) -> None:
                 "finished" if all(marks) else f"{sum(map(bool, marks))} of {len(marks)} stages",
                 sum(1 for _ in run.samples()),
                 sum(1 for _ in run.rejected()),
-                size(sum(file.stat().st_size for file in run.path.rglob("*") if file.is_file())),
+                decimal(sum(file.stat().st_size for file in run.path.rglob("*") if file.is_file())),
             )
         )
     if not rows:

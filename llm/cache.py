@@ -19,7 +19,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from toolloom.pipeline.render.section import Section, dollars, size
+from rich.filesize import decimal
+
+from toolloom.pipeline.render.section import Section, dollars
 from toolloom.schemas import NothingFound, StoreError, Usage
 
 T = TypeVar("T")
@@ -315,7 +317,7 @@ class Cache:
                 "SELECT count(*), coalesce(sum(length(CAST(body AS BLOB))), 0), min(at), max(at)"
                 " FROM responses"
             ).fetchone()
-            head = f"{self.where}: {count:,} responses, {size(room)}"
+            head = f"{self.where}: {count:,} responses, {decimal(room)}"
             if oldest is None:
                 return [Section(note=f"{head}.")]
             days = [f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}" for at in (oldest, newest)]
@@ -336,7 +338,7 @@ class Cache:
         for row in rows:
             count, room, *numbers, cost = row[len(names) :]
             labels = (name or "–" for name in row[: len(names)])
-            shown.append((*labels, count, size(room), *numbers, *([dollars(cost)] * priced)))
+            shown.append((*labels, count, decimal(room), *numbers, *([dollars(cost)] * priced)))
         return Section(head=[*head, *(["cost"] * priced)], rows=shown)
 
     def prune(self, conditions: dict[str, Any], dry: bool = False) -> str:
@@ -351,7 +353,7 @@ class Cache:
         if not count:
             return f"{self.where}: no response is like that; nothing was removed."
         paid = f", which cost {dollars(cost)}" if cost else ""
-        what = f"{self.where}: {count:,} responses ({size(room)}){paid}"
+        what = f"{self.where}: {count:,} responses ({decimal(room)}){paid}"
         if dry:
             return f"{what}, would be removed; nothing was."
         with self._explained():

@@ -623,7 +623,7 @@ class Recipe(Record):
         """The endpoint of an agent: `model`, with what `agents` changes in it."""
         changes = self.agents.get(agent, {})
         shared = self.model.model_dump()
-        if self.model.local and changes.get("base_url", "local") != "local":
+        if self.model.local != (changes.get("base_url", self.model.base_url) == "local"):
             for name in ("small", "candidates", "concurrency"):  # they suit the embedded model
                 shared.pop(name)
         return Endpoint.model_validate({**shared, **changes})

@@ -120,16 +120,6 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
 
 
-def size(count: int) -> str:
-    """A number of bytes: 512 B, 1.5 kB, 20.0 MB."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            break
-        value /= 1000
-    return f"{count} B" if unit == "B" else f"{value:,.1f} {unit}"
-
-
 def short(value: str, widest: int = 72) -> str:
     """The beginning of a text, on one line."""
     line = " ".join(value[: 4 * widest].split())

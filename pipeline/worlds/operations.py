@@ -204,8 +204,13 @@ class Lookups:
             for _, entity, _, fields, _ in nodes_of(steps, "create", "update"):
                 if entity in self.own or entity == self.machine.actor:
                     kinds = self.machine.entities[entity].fields
-                    trees += [t for f, t in fields.items() if kinds[f]["type"] in NUMBERS]
-                    found |= self.places(name, trees, entity)
+                    amounts = {f: t for f, t in fields.items() if kinds[f]["type"] in NUMBERS}
+                    trees += amounts.values()
+                    # What is taken from has to be enough; what is added to may be anything.
+                    for field, tree in amounts.items():
+                        was = ["field", ["var", "this"], field]
+                        if any(node[1] == was for node in nodes_of(tree, "-")):
+                            found |= self.places(name, [tree], entity)
             for _, let, tree in reversed(list(nodes_of(steps, "let"))):
                 if any(names_one(using, let) for using in trees):
                     trees.append(tree)

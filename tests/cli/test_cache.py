@@ -47,17 +47,17 @@ def cells(printed: str, first: str) -> list[str]:
 def test_stats_count_by_model_and_run(where: str) -> None:
     """Each model and each run has its responses, bytes, requests, tokens and cost."""
     printed = cache("stats").stdout
-    assert "3 responses, 6 B, from 20" in printed
-    model = ["http://e/v1", "chat", "2", "5", "B", "4", "7", "0", "0", "$0.750"]
+    assert "3 responses, 6 bytes, from 20" in printed
+    model = ["http://e/v1", "chat", "2", "5", "bytes", "4", "7", "0", "0", "$0.750"]
     assert cells(printed, "big") == ["big", *model]
-    assert cells(printed, "r2") == ["r2", "2", "2", "B", "4", "0", "0", "0", "$0.250"]
+    assert cells(printed, "r2") == ["r2", "2", "2", "bytes", "4", "0", "0", "0", "$0.250"]
 
 
 def test_prune_removes_what_all_options_name(where: str) -> None:
     """A dry run removes nothing; then those responses go, and no others."""
     asked, told = (
         ["prune", "--model", "big", "--run", "r2"],
-        "1 responses (1 B), which cost $0.250, ",
+        "1 responses (1 byte), which cost $0.250, ",
     )
     assert f"{told}would be removed" in cache(*asked, "--dry-run").stdout
     assert keys(where) == ["a", "b", "c"]

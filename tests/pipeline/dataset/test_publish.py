@@ -106,7 +106,7 @@ def test_a_version_whose_rows_are_all_left_out_of_sft_loads(tmp_path: Path) -> N
     assert len(load(made, "samples", tmp_path)) == 1
     assert '"samples", split="train"' in made.load_line
     card = (made.path / "README.md").read_text()
-    assert '"samples", split="train")  # 1 rows' in card
+    assert '"samples", split="train")  # 1 row' in card
     assert '"sft", split=' not in card
 
 
