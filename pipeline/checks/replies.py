@@ -257,7 +257,7 @@ RULES, AMOUNTS = 20, 8  # rules or rows that are looked at, and numbers of one
 MOST = 60  # numbers of a field that are added up or taken from each other
 _TOTAL = re.compile(
     r"\b(?:(?:al)?together|in all|totals?|both|between them|combined|adds? up|com(?:es?|ing) to|"
-    r"br(?:ings?|inging|ought)|includ\w+|mak(?:es?|ing)|plus|overall|that['’]s)\b",
+    r"br(?:ings?|inging|ought)|the lot|includ\w+|mak(?:es?|ing)|plus|overall|that['’]s)\b",
     re.IGNORECASE,
 )
 _APART = re.compile(
@@ -381,7 +381,6 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     if not unit:
         return False
     lengths = evidence.seconds | {n * u for n in told for u in (1, 60, 3600)}
-    lengths |= {days * 86_400 for days in evidence.stays}
     found = [q for q in quantities(text) if seconds_in(q.unit)]
     whole = [
         a.value * seconds_in(a.unit) + b.value * seconds_in(b.unit)
@@ -585,7 +584,8 @@ class Evidence:
 
     @cached_property
     def seconds(self) -> frozenset[float]:
-        return frozenset(s for text in self.told for s in spans_of_time(text))
+        stays = {days * 86_400 for days in self.stays}
+        return frozenset(s for text in self.told for s in spans_of_time(text)) | stays
 
     @cached_property
     def days(self) -> frozenset[dt.date]:

@@ -231,7 +231,7 @@ _CLOCKS = tuple(
         rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}\s?(?P<half>[ap])\.?\s?m\b\.?(?P<part>)",
         rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}\s(?:in the|at|this)\s(?P<part>morning|afternoon|evening|night)\b(?P<half>)",
         rf"(?=[abftu])\b(?:at|around|by|before|after|from|until|till|to|about|between|and)\s{_HOUR}(?![\w%])(?![.:,/]\d)(?P<half>)(?P<part>)",
-        r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?::\d\d)?"
+        r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?:[:.]\d\d)?"
         r"\s?(?:(?P<half>[ap])\.?m|in the (?P<part>morning|afternoon|evening))\b",
         rf"\b(?P<named>{'|'.join(_NAMED)})\b",
         r"(?<![\w:.$€£-])(?P<hour>\d{1,2})(?=\s(?:until|till?)\s\d)(?P<half>)(?P<part>)",

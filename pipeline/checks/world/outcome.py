@@ -323,7 +323,7 @@ def tells(text: str, value: Any, schema: Json, now: dt.datetime) -> bool:
         plainly = re.match(r"(yes|no)\b", text.lower())  # «No, it isn't.»
         said = plainly and (plainly[0] == "yes") == value
         return bool(said) or any(_claims(part, schema, value) for part in sentences(text))
-    if value in (None, "", []):
+    if value in (None, "", []) or (value == "none" and not mentions(text, value, schema, now)):
         return any(_claims(part, schema, False, len(part)) for part in sentences(text))
     if mentions(text, value, schema, now):
         return True
