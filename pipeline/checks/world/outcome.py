@@ -477,7 +477,8 @@ def _units_untrue(dialogue: Dialogue, text: str, place: int, machine: Machine) -
     in."""
     own = machine.world.get("currency", "$")
     foreign = sorted(set(CURRENCIES) & set(text) - set(own))
-    lengths = [q for q in quantities(text) if seconds_in(q.unit)]
+    exact = (q for q in quantities(text) if not text[: q.start].endswith(" than "))
+    lengths = [q for q in exact if seconds_in(q.unit)]
     if not foreign and not lengths:
         return
     evidence = evidence_at(dialogue, place)
