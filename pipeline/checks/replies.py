@@ -237,7 +237,7 @@ _DATED = re.compile(
 _PRICE = 3  # below it, so many times a number may be any number
 _COUNTED = re.compile(r" ([a-z]{3,})")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_LATEST = re.compile(r" at the (?:latest|earliest)\b")
+_LATEST = re.compile(r" at the (?:latest|earliest)\b")  # «9 to 11 a.m., so 11 at the latest»
 _SIZES = re.compile(r"(\d+) ?x ?(\d+)")
 _FIRST = re.compile(r"(?:the|to|on) (?:first|second)", re.IGNORECASE)
 _LAST_DAY = re.compile(r"\blast (?:full |whole )?day\b")
@@ -287,7 +287,6 @@ def unfounded(reply: str, evidence: Evidence, names: bool = True) -> Iterator[Un
     hours = {t.hour % 12 or 12 for m in timed(text) if m.sure for t in m.times}
     for quantity in quantities(text):
         inside = any(a <= quantity.start < b for a, b in taken)
-        # «between 9 and 11 a.m., so 11 at the latest»
         inside |= bool(_LATEST.match(text, quantity.end)) and quantity.value in hours
         if quantity.stated and not inside and not number_held(quantity, text, evidence):
             yield UnfoundedClaim("number", text[quantity.start : quantity.end])

@@ -476,13 +476,14 @@ class Task:
             found = keys(args)
         elif shared and self.look(*want).error:
             raise NoTask
-        trials = [*self.shuffled(said), *self.shuffled(others)]
+        said = sorted(self.shuffled(said), key=lambda part: row.get(part[0]) != part[1])
+        trials = [*said, *self.shuffled(others)]
         for number, (argument, value) in enumerate(trials):
             if argument in args or (key in found and number >= len(said)):
                 continue
             given = {**args, argument: value}
             there = keys(given)
-            again = number >= len(said) or value in args.values()
+            again = number >= len(said) or value in [args[a] for a in args if row.get(a) == value]
             if key in there and (there != found or not again):
                 args, found = given, there
         if key not in found:
