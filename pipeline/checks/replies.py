@@ -405,11 +405,11 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     prices = [number for number in said if number >= _PRICE]
     times = {a * b for a, b in product(replied, prices)}
     times |= {a / b for a, b in product(replied - said, prices)}
-    rates = [number for number, word in evidence.rates if word in around]
-    times |= {a * b for a, b in product(replied, rates)}
+    times |= {a * number for number, word in evidence.rates if word in around for a in replied}
     money = text[quantity.start - 1 : quantity.start] in _CURRENCIES
     if money:
-        times |= {a * b for a, b in product(replied | evidence.stays, evidence.prices)}
+        days = {n for n in evidence.stays if n and round(quantity.value / n, 2) in evidence.prices}
+        times |= {a * b for a, b in product(replied | days, evidence.prices)}
     if any(close(quantity.value, other) for other in times) or (
         money and evidence.priced(quantity.value)
     ):

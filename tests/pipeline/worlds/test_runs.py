@@ -107,7 +107,7 @@ def test_a_solved_task_may_be_played_live(does: str, tmp_path: Path) -> None:
     )
     if does == "nothing":
         reasons = {row["reason"] for row in rows(made, "tested", "rejected")}
-        assert len(accepted) < len(there) and Reason.GOAL_NOT_REACHED in reasons
+        assert len(accepted) < 6 and reasons - {Reason.FACT_NOT_TOLD} == {Reason.GOAL_NOT_REACHED}
     else:
         assert accepted.keys() == there.keys() and made.published
         assert verify(made.published.path).good
