@@ -135,7 +135,7 @@ for name, group, panel in GROUPS:
 def main() -> None:
     """The entry point `toolloom`."""
     # Python looks for cycles after every 700 new objects: a tenth of the time of all imports.
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(50_000, 20, 100)
     signals.listen()
     try:
         try:

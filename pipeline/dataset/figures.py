@@ -50,7 +50,6 @@ from toolloom.schemas import (
     SplitPlan,
     Template,
     Usage,
-    digest,
 )
 from toolloom.schemas.splits import api_id, need_of, needed, split_of, tool_of, zone
 
@@ -161,7 +160,7 @@ class Figures:
             told = {name: len(record["spec"][name]) for name in ("operations", "policies")}
             # As those who read scripts name them: one without a name has its number.
             named = [str(each.get("name", n)) for n, each in enumerate(record["scripts"], 1)]
-            made = {"name": record["name"], "hash": digest(record["spec"])}
+            made = {"name": record["name"], "hash": str(row["hash"])}
             self.worlds.append({**made, **told, "scripts": named})
 
     def told(self) -> JsonObject:

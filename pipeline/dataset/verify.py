@@ -461,7 +461,7 @@ def _look_at(known: Known, base: Config, split: str, entry: Entry) -> tuple[bool
     elif isinstance(record, World):
         if record.spec.get("name") != record.name:
             found.append((RECORD, "is not called what its spec says"))
-        if known.machines.get(record.hash) is None:
+        if known.machines.get(due["hash"]) is None:
             found.append((RECORD, "is not a world that can be run"))
     return True, [*((kind, entry.file, detail, entry.id) for kind, detail in found), *made]
 

@@ -563,6 +563,11 @@ _DAY_HINT = re.compile(
     + "|".join(sorted({name[:3] for name in (*MONTHS, *WEEKDAYS, *ORDINALS, *_HOLIDAYS)}))
 )
 """One of these is in every text that says a date, in small letters: most values hold none."""
+_NAMED_BY = {
+    read: re.compile("|".join(sorted({name[:3] for name in names})))
+    for read, names in ((_written, MONTHS), (_weekday, WEEKDAYS), (_holiday, _HOLIDAYS))
+}
+"""One of these is in every text in which what reads so finds a date: it takes most of the time."""
 _STAY = re.compile(rf"(?:\b(?P<how>by|for|in)\s)?\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 
 
@@ -570,12 +575,14 @@ _STAY = re.compile(rf"(?:\b(?P<how>by|for|in)\s)?\b{_COUNT}(?:\s|-){_UNIT}\b", r
 def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     """Every place in the text that says a date, in order; longer ones before their parts."""
     flat = plain(text)
-    if not _DAY_HINT.search(text.lower()):
+    low = flat.lower()
+    if not _DAY_HINT.search(low):
         return ()
     found = [
         # Of a range each end is a date of its own.
         Dated(*m.span("day" if "of" in shape else 0), frozenset(days), "year" in shape)
         for pattern, read in _CALENDAR
+        if read not in _NAMED_BY or _NAMED_BY[read].search(low)
         for shape in [pattern.groupindex]
         for m in pattern.finditer(flat)
         # Some weekdays that are cut short are words in small letters.

@@ -55,6 +55,7 @@ class Word(NamedTuple):
         return self.raw[:1].isupper()
 
 
+@lru_cache(maxsize=4096)
 def plain(text: str) -> str:
     """Typographic quotes and dashes as ASCII; the length stays, so that offsets do too."""
     return text if text.isascii() else text.translate(_PLAIN)
