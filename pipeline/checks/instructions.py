@@ -160,10 +160,7 @@ _LINK = re.compile(  # to the sentence before
 )
 _SELF = re.compile(r"\b(?:i|we|my|our|me|us)\b", re.IGNORECASE)
 _WANT = re.compile(r"\b(?:need|want|like|love|wish|hope|interested|looking for)\b", re.IGNORECASE)
-_VERBS = (
-    "(?:add|book|buy|call|cancel|check|compare|convert|create|find|get|give|help|list|look|order"
-    "|play|provide|recommend|run|search|send|set|show|suggest|take|tell|track|translate|use|write)"
-)
+_VERBS = f"(?:{'|'.join(sorted(listed('verbs of requests')))})"
 _ASKS = re.compile(
     r"\?|\b(?:please|thanks?)\b|\b(?:can|could|would|will|do|did|may|might|should) (?:you|i|we)\b"
     rf"|\b(?:let|{_VERBS}) (?:me|us)\b|\byou (?:to|can|could|should|must)\b|[{{}}<>\[\]|]"

@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from toolloom.pipeline.checks.text.words import listed
 from toolloom.schemas import API_SEARCH
 from toolloom.schemas.api import Cut, ImportReport, Renamed, Skipped, Unresolved
 
@@ -143,11 +144,9 @@ def reference(path: Path) -> str:
 # Texts
 
 _READ = 20_000  # characters that are looked at
-_TAGS = (
-    "a abbr b blockquote br center code dd del details div dl dt em font h1 h2 h3 h4 h5 h6 hr i img"
-    " kbd li ol p pre q s small span strong sub summary sup table tbody td th thead tr tt u ul var"
+_TAG = re.compile(
+    rf"</?(?:{'|'.join(sorted(listed('tags of HTML')))})(?:\s[^<>]{{0,500}})?\s?/?>|<!--", re.I
 )
-_TAG = re.compile(rf"</?(?:{'|'.join(_TAGS.split())})(?:\s[^<>]{{0,500}})?\s?/?>|<!--", re.I)
 _LINK = re.compile(r"!?\[([^\[\]]{0,300})\]\([^()\s]{0,500}(?:\s\"[^\"]{0,200}\")?\)")
 _LINE = re.compile(
     r"^[ \t]{0,9}(?:#{1,6}[ \t]+|>[ \t]|```.*$|\|?[ \t]{0,9}:?-{3,}[-:| \t]*$)", re.M

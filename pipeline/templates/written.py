@@ -104,7 +104,7 @@ FORMS = (
     "`schema: 20`, and `table: [names], rows: [[values]]`"
 )
 
-FAKERS = listed("providers")
+FAKERS = listed("providers that may be named")
 """Faker's providers that may be named: public ones that give one word or line."""
 
 
