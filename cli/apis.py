@@ -131,13 +131,14 @@ def list_(
     Example: `toolloom apis list shop --category Payments`
     """
     from toolloom.pipeline.apis.pool import find_pool, list_section
+    from toolloom.pipeline.render.section import counted
 
     folder = find_pool(outputs, pool)
     apis = list(folder.apis())
     known("--category", category, sorted({api.category for api in apis}))
     known("--tool", tool, sorted({api.tool for api in apis}))
     fitting = [a for a in apis if category in (None, a.category) and tool in (None, a.tool)]
-    told = f"{len(fitting[:n]):,} of {len(fitting):,} APIs of {folder.name} that match."
+    told = f"{len(fitting[:n]):,} of {counted(len(fitting), 'matching API')} of {folder.name}."
     say([list_section(fitting[:n])], "", told)
 
 
@@ -202,6 +203,7 @@ def filter_(
     Examples: `toolloom apis filter shop --dry-run`, `toolloom apis filter shop --into good`
     """
     from toolloom.pipeline.apis import pool as pools
+    from toolloom.pipeline.render.section import counted
     from toolloom.schemas import NothingFound
 
     for name in rule or ():
@@ -218,7 +220,7 @@ def filter_(
     if others := [name for name in pools.RULES if name not in chosen]:
         say(f"Not applied: {', '.join(others)}.")
     kept = sum(not broken for _, broken in judged)
-    say(f"{kept:,} APIs kept, {len(judged) - kept:,} dropped; {where}.")
+    say(f"{counted(kept, 'API')} kept, {len(judged) - kept:,} dropped; {where}.")
     if not kept:
         raise typer.Exit(NOTHING_ACCEPTED)
 

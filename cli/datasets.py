@@ -188,6 +188,7 @@ def export(
     from toolloom.pipeline.dataset.exporting import FORMATS
     from toolloom.pipeline.dataset.exporting import export as write
     from toolloom.pipeline.pages.sections import export_sections
+    from toolloom.pipeline.render.section import counted
     from toolloom.pipeline.store.version import find_version
 
     known("--format", format_, [*FORMATS])
@@ -196,8 +197,8 @@ def export(
     report = write(version, FORMATS[format_], place, arguments, split, shots)
     say(export_sections(report), "")
     say(
-        f"{version.label} as {format_}: {report.held:,} of {report.samples:,} samples "
-        f"in {report.rows:,} rows."
+        f"{version.label} as {format_}: {report.held:,} of {counted(report.samples, 'sample')} "
+        f"in {counted(report.rows, 'row')}."
     )
     for path in report.notes:
         say(f"Also written: {path}")

@@ -85,6 +85,7 @@ def rejected(
     Example: `toolloom rejected latest --reason ungrounded_argument -n 3`
     """
     from toolloom.pipeline.pages.dialogue import rejected_view
+    from toolloom.pipeline.render.section import counted
     from toolloom.pipeline.store.run_folder import find_run
     from toolloom.schemas import AgentName, Reason
 
@@ -96,7 +97,7 @@ def rejected(
             matching += 1
             if matching <= n:
                 say(rejected_view(row, verbatim=raw), "")
-    say(f"{min(n, matching)} of {matching} rejected records of {folder.id} that match.")
+    say(f"{min(n, matching)} of {counted(matching, 'matching record')} of {folder.id}.")
 
 
 def report(

@@ -24,6 +24,7 @@ from toolloom.pipeline.dataset.configs import seed_of
 from toolloom.pipeline.environments.environment import Script, WorldSession, moment_of
 from toolloom.pipeline.environments.executed import Session, check_executed, replay
 from toolloom.pipeline.formats import toolbench
+from toolloom.pipeline.render.section import counted
 from toolloom.pipeline.sampling.draw import draw_needs, shares, split_counts
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.stage import Context, Stage, StageInput, job_of, late
@@ -63,6 +64,7 @@ from toolloom.schemas import (
     Turn,
     World,
     WorldPlan,
+    absent,
 )
 from toolloom.schemas.splits import split_of
 
@@ -237,7 +239,7 @@ def feed_queries(given: StageInput) -> Iterator[Need]:
         )
     elif known:
         raise ToolloomError(
-            f"queries: none of the {len(known)} APIs can serve any of the `scenarios`: no values "
+            f"queries: of {counted(len(known), 'API')} none can serve any `scenarios`: no values "
             "are known for what they require, or no `wrong_values` that fit. Give their source "
             "`values`, or weight other scenarios; `toolloom apis show` tells what an API requires."
         )
@@ -319,7 +321,7 @@ def check_templates(recipe: Recipe) -> None:
 
         for name in recipe.expand.templates:
             if not Path(name).expanduser().exists():
-                raise RecipeError(f"expand.templates: there is no {name}.")
+                raise RecipeError(f"expand.templates: {absent(name)}.")
         check_files(recipe.expand.templates)
         check_benchmarks(recipe)
 

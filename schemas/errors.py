@@ -23,6 +23,13 @@ ToolloomError
 
 from __future__ import annotations
 
+from pathlib import Path
+
+
+def absent(path: Path | str) -> str:
+    """That there is nothing at a path, in words that name the folder that was looked in."""
+    return f"{path} does not exist (looked for in {Path.cwd()})"
+
 
 class ToolloomError(Exception):
     """The base: its text says what happened, where, and what to do."""

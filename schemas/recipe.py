@@ -8,7 +8,7 @@ import difflib
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator, mo
 
 from toolloom.schemas.api import ApiSource
 from toolloom.schemas.base import LAYOUT, JsonObject, Record, digest, empty
-from toolloom.schemas.errors import RecipeError
+from toolloom.schemas.errors import RecipeError, absent
 from toolloom.schemas.query import Ability, Level, Scenario
 from toolloom.schemas.splits import Split, SplitPlan, Weight
 from toolloom.schemas.yaml_reader import UnreadableYaml, YamlDocument, line_of, read_yaml
@@ -707,9 +707,23 @@ def parse_recipe(
             there = tuple(part for part in each["loc"] if part != "[key]")
             line = line_of(text.lines, there) if text and not origin else 0
             told.append((line, f"  {f'line {line}: ' if line else ''}{explain(each, origin)}"))
+        for place, path in _missing_sources(data):
+            line = line_of(text.lines, place) if text else 0
+            words = f"{'.'.join(map(str, place))}: {absent(path)}."
+            told.append((line, f"  {f'line {line}: ' if line else ''}{words}"))
         lines = [words for _, words in sorted(told, key=lambda one: one[0])]
         both = " with the overrides" if overrides else ""
         raise RecipeError(f"{where}{both} is not a valid recipe:\n" + "\n".join(lines)) from error
+
+
+def _missing_sources(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """The files that a recipe names as sources and that are not there, with their places."""
+    apis = data.get("apis")
+    given = apis.get("sources") if isinstance(apis, Mapping) else None
+    for number, source in enumerate(given if isinstance(given, list) else ()):
+        path = source.get("path") if isinstance(source, Mapping) else None
+        if isinstance(path, str) and path.lower().endswith(FILES) and not os.path.exists(path):
+            yield ("apis", "sources", number, "path"), path
 
 
 def load_recipe(path: str | Path, **changes: Any) -> Recipe:
@@ -839,6 +853,8 @@ def _read_yaml(path: str | Path) -> YamlDocument:
         raise RecipeError(f"{path}: is not UTF-8 text ({error.reason}).") from error
     except UnreadableYaml as error:
         raise RecipeError(f"{path}: {error}") from error
+    except FileNotFoundError as error:
+        raise RecipeError(f"{absent(path)}.") from error
     except (OSError, ValueError) as error:  # such as NUL in a path
         why = getattr(error, "strerror", None) or error
         raise RecipeError(f"{path}: cannot be read ({why}).") from error
@@ -880,7 +896,7 @@ def explain(error: Any, origin: str = "") -> str:
         given = LOGIN.sub("//", given)
         given = given if len(given) <= LONGEST else f"{given[:LONGEST]}…"
     shown = f" (given: {given!r})" if isinstance(given, str | int | float | bool) else ""
-    return f"{where}: {error['msg'].removeprefix('Value error, ')}{shown}"
+    return f"{where}: {error['msg'].removeprefix('Value error, ').replace('tuple', 'list')}{shown}"
 
 
 def _inside(kind: Any, part: Any) -> Any:

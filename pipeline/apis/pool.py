@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from toolloom.pipeline.checks.schema import misshapen
 from toolloom.pipeline.checks.text.words import listed
 from toolloom.pipeline.formats.import_log import ImportLog
-from toolloom.pipeline.render.section import Section, safe_json, short
+from toolloom.pipeline.render.section import Section, counted, safe_json, short
 from toolloom.pipeline.store.documents import nearest
 from toolloom.pipeline.store.files import hold_folder, read_lines, record_line, replacing, to_text
 from toolloom.schemas import Api, ImportReport, NothingFound, Record, StoreError, first_error
@@ -102,8 +102,8 @@ class PoolFolder:
             for (kind, reference), number in left.items():
                 if (kind, reference) in here:
                     ledger.note(
-                        f"{number:,} APIs that the pool has from {reference or 'here'} "
-                        "were not in it this time; they stay."
+                        f"Not in it this time, and kept: {counted(number, 'API')} that the pool "
+                        f"has from {reference or 'here'}."
                     )
             added = len(pool) - before
             report = ledger.report(

@@ -22,7 +22,7 @@ from toolloom.pipeline.environments.commands import ExecutionSource, function_fi
 from toolloom.pipeline.formats import api_bank, chat, openapi, toolbench
 from toolloom.pipeline.formats.import_log import ImportLog, reference
 from toolloom.pipeline.formats.rows import LARGEST, UNREAD, in_lines, load, rows
-from toolloom.pipeline.render.section import Section, first_lines, short
+from toolloom.pipeline.render.section import Section, counted, first_lines, short
 from toolloom.pipeline.store.documents import nearest
 from toolloom.pipeline.store.files import file_text
 from toolloom.schemas import (
@@ -32,6 +32,7 @@ from toolloom.schemas import (
     ImportReport,
     NothingFound,
     StoreError,
+    absent,
     grouped,
 )
 
@@ -155,11 +156,8 @@ def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[
     elif path.is_dir():
         yield from _folder(path, wanted, ledger, source.category)
     elif not path.is_file():  # a pipe or a device may never end
-        what = "is neither a file nor a folder" if path.exists() else "does not exist"
-        raise ImportFailed(
-            f"{path} {what} (looked for in {Path.cwd()}). Name a file, a folder, a pool or a "
-            "Python module."
-        )
+        what = f"{path} is neither a file nor a folder" if path.exists() else absent(path)
+        raise ImportFailed(f"{what}. Name a file, a folder, a pool or a Python module.")
     else:
         name, document = _form(path, ledger)
         if wanted not in ("auto", name):
@@ -308,7 +306,7 @@ def described(sources: Iterable[ApiSource]) -> tuple[list[str], list[str]]:
         try:
             told = "the server's tools are listed when a run begins"
             if not source.mcp:
-                told = f"{len(imported(source)[0]):,} APIs"
+                told = counted(len(imported(source)[0]), "API")
             lines.append(f"{shown(source)}: {told}.")
         except ImportFailed as error:
             faults.append(str(error))

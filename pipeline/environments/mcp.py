@@ -269,9 +269,11 @@ async def read_tools(place: ExecutionSource, ledger: ImportLog, *, category: str
     module = place.functions
     try:
         async with connect(place) as session:
-            tools = await session.list_tools(ledger)
+            tools, called = await session.list_tools(ledger), place.name
             if session.client and not module:
                 ledger.version = session.client.protocol_version
+                if (itself := session.client.server_info) and not place.source.name:
+                    called = line(itself.title or itself.name) or called
     except ToolloomError as error:
         raise ImportFailed(str(error)) from error
     kind: SourceKind = "python" if module else "mcp"
@@ -293,8 +295,8 @@ async def read_tools(place: ExecutionSource, ledger: ImportLog, *, category: str
         for api in to_api(
             ledger,
             Source(kind=kind, reference=place.reference, operation=tool.name),
-            category=category or words(named) or place.name,
-            tool=words(named) or place.name,
+            category=category or words(named) or called,
+            tool=words(named) or called,
             name=f"{named}.{tool.name}" if module else tool.name,
             description=tool.description or tool.title,
             parameters=tool.input_schema,

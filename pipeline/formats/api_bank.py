@@ -39,6 +39,7 @@ from toolloom.pipeline.formats.conversation import (
 from toolloom.pipeline.formats.import_log import ImportLog, line, reference, text
 from toolloom.pipeline.formats.json_schema import OTHER_NAMES, TYPES, schema_of, to_api
 from toolloom.pipeline.formats.rows import LARGEST, UNREAD, ForeignRow, files, foreign_rows, rows
+from toolloom.pipeline.render.section import counted
 from toolloom.pipeline.store.files import file_text, to_text
 from toolloom.schemas import (
     API_SEARCH,
@@ -130,7 +131,9 @@ def put_together(
             returns=_returns(said, calls),
         )
     if looked_at:
-        ledger.note(f"{named}: {looked_at} calls of {len(known)} APIs were looked at.")
+        ledger.note(
+            f"{named}: looked at {counted(looked_at, 'call')} of {counted(len(known), 'API')}."
+        )
 
 
 def _parameters(described: Described, calls: list[BankCall]) -> JsonObject:

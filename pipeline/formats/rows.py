@@ -20,7 +20,7 @@ import yaml
 
 from toolloom.pipeline.formats.import_log import ImportLog, legible
 from toolloom.pipeline.store.files import file_text
-from toolloom.schemas import ImportFailed, StoreError
+from toolloom.schemas import ImportFailed, StoreError, absent
 from toolloom.schemas.yaml_reader import UnreadableYaml, read_yaml
 
 LARGEST = 100_000_000  # bytes of a file
@@ -170,7 +170,7 @@ class ForeignRow(NamedTuple):
 def files(path: Path, endings: tuple[str, ...] = ENDINGS) -> list[Path]:
     """The file itself, or the files of a folder and its folders, in order. Raises StoreError."""
     if not path.exists():
-        raise StoreError(f"{path} does not exist. Name a file of rows, or a folder of such files.")
+        raise StoreError(f"{absent(path)}. Name a file of rows, or a folder of such files.")
     if not path.is_dir():
         return [path]
     found = sorted(p for p in path.rglob("*") if p.suffix.lower() in endings and p.is_file())

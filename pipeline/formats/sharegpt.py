@@ -59,6 +59,8 @@ def conversation_row(value: JsonObject, row: ForeignRow) -> Reading:
     turned = turns_in(value[column])
     if isinstance(turned, str):
         return refused(row, f"its `{column}`: {turned}")
+    if any("\nAction Input:" in str(turn.get("value")) for turn in turned):
+        return refused(row, "its calls stand in words (`Action Input:`), as ToolLLaMA has them")
     if isinstance(chosen := opened(value.get("chosen"))[0], dict):
         turned = [*turned, chosen]
     taken = Conversation("openai", row)

@@ -327,7 +327,7 @@ def forecast_sections(forecast: Forecast) -> list[Section]:
     """The table by stage with its range, and what it comes to."""
     did, low, most, middle = forecast.sample, forecast.low, forecast.high, forecast.expected
     counts, priced = did.counts, did.counts.priced
-    words = f"About {middle.accepted:,} rows ({low.accepted:,} to {most.accepted:,})"
+    words = f"About {counted(middle.accepted, 'row')} ({low.accepted:,} to {most.accepted:,})"
     if priced and middle.accepted:
         each = dollars(middle.use.cost / middle.accepted)
         words += f", at {each} for each (API-Bank's agents: ${API_BANK:g})"

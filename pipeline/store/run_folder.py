@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from threading import Event
@@ -28,6 +28,7 @@ import yaml
 from pydantic import Field
 
 from toolloom.pipeline.store.files import (
+    LOCK,
     Rows,
     WrittenLines,
     hold_folder,
@@ -300,9 +301,16 @@ class RunFolder:
         """What all stages rejected so far."""
         return chain.from_iterable(self.stage(s.name).objects("rejected") for s in self.plan)
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Hold the run for this process. Raises StoreError if another one does."""
-        return hold_folder(self.path, BUSY)
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for this process; one that is refused before its first file leaves no
+        folder. Raises StoreError if another process holds it."""
+        with hold_folder(self.path, BUSY):
+            try:
+                yield
+            finally:
+                if [file.name for file in self.path.glob("*")] == [LOCK]:
+                    shutil.rmtree(self.path, ignore_errors=True)
 
 
 def find_run(outputs: Path, name: str) -> RunFolder:

@@ -27,7 +27,7 @@ from toolloom.pipeline.checks.world.interpreter import (
 from toolloom.pipeline.checks.world.reading import read_world
 from toolloom.pipeline.checks.world.signatures import parameters, returns
 from toolloom.pipeline.environments.environment import moment_of
-from toolloom.pipeline.render.section import Cell, Section
+from toolloom.pipeline.render.section import Cell, Section, counted
 from toolloom.pipeline.store.documents import read
 from toolloom.pipeline.store.files import replacing
 from toolloom.pipeline.worlds.operations import Lookups
@@ -109,8 +109,10 @@ def place(name: str) -> Path:
     path = Path(name).expanduser()
     if path.is_file():
         return path
-    hint = near(name, shipped())
-    raise RecipeError(f"worlds.use: {name!r} is neither a world that ships nor a file{hint}.")
+    hint, looked = near(name, shipped()), f" (looked for in {Path.cwd()})"
+    raise RecipeError(
+        f"worlds.use: {name!r} is neither a world that ships nor a file{looked}{hint}."
+    )
 
 
 def world_of(name: str) -> World:
@@ -328,7 +330,7 @@ def described(machine: Machine, state: State, now: str) -> list[Section]:
     for name, entity in machine.entities.items():
         table, columns = state["tables"][name].values(), (entity.key, *entity.fields)
         rows = [[shown(row[column])[:WIDEST] for column in columns] for row in table]
-        sections.append(Section(f"{name}, {len(rows)} rows", columns, rows))
+        sections.append(Section(f"{name}, {counted(len(rows), 'row')}", columns, rows))
     speaker = f"It is {now}."
     if machine.actor and state["me"]:
         speaker += f" The user is {state['me']}, one of the {machine.actor}."

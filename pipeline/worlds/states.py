@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from toolloom.pipeline.checks.schema import as_dict
+from toolloom.pipeline.checks.text.words import table
 from toolloom.pipeline.checks.world.grammar import Kind
 from toolloom.pipeline.checks.world.interpreter import (
     LARGEST,
@@ -57,18 +58,7 @@ ROWS = (4, 8)  # of an entity that says nothing
 MOMENT = {"type": "datetime"}
 AT_BORDER = 0.15  # share of numbers at the low end of their range: sold out, nothing owed
 OFFICE = (8, 19)  # hours of the day at which people write
-PLAIN = (
-    ("01-21", "02-05"),
-    ("02-18", "03-22"),
-    ("05-06", "05-14"),
-    ("05-27", "06-08"),
-    ("06-20", "06-23"),
-    ("07-06", "08-14"),
-    ("09-09", "10-02"),
-    ("10-14", "10-31"),
-    ("11-13", "11-15"),
-    ("11-29", "12-12"),
-)
+PLAIN = table("days without holidays")
 """From when to when in a year neither the US nor England has a public holiday, nor in the nine days
 after: of 2025 and 2026, observed days included."""
 _EVERY = (date(2025, 1, 6) + timedelta(days=number) for number in range(730))

@@ -90,7 +90,7 @@ def test_an_api_that_its_source_has_no_more_stays_with_a_note(pool: PoolFolder) 
     bring(pool, api("buy"), api("sell"))
     (note,) = bring(pool, api("sell")).notes
     assert names(pool) == ["buy", "sell"]
-    assert note == "1 APIs that the pool has from shop.yaml were not in it this time; they stay."
+    assert note == "Not in it this time, and kept: 1 API that the pool has from shop.yaml."
 
 
 def files(pool: PoolFolder) -> dict[str, bytes]:

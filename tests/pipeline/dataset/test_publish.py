@@ -92,7 +92,7 @@ def test_numbers_that_datasets_cannot_hold_are_only_in_samples(
     assert not SFT.columns.hold(SFT.columns.encode(training_row(odd)))
     made = published(tmp_path, toys.sample(), odd)
     assert [row["id"] for row in load(made, "sft", tmp_path)] == ["q0"]
-    assert "1 dialogues with numbers that `datasets` cannot hold exactly are left out of `sft`" in (
+    assert "`sft` leaves out 1 dialogue with numbers that `datasets` cannot hold exactly" in (
         (made.path / "README.md").read_text()
     )
     kept = json.loads(load(made, "samples", tmp_path)[1]["dialogue"])
