@@ -97,7 +97,7 @@ def rejected(
             matching += 1
             if matching <= n:
                 say(rejected_view(row, verbatim=raw), "")
-    say(f"{min(n, matching)} of {counted(matching, 'matching record')} of {folder.id}.")
+    say(f"{min(n, matching)} of {counted(matching, 'matching rejected record')} of {folder.id}.")
 
 
 def report(

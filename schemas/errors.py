@@ -28,7 +28,8 @@ from pathlib import Path
 
 def absent(path: Path | str) -> str:
     """That there is nothing at a path, in words that name the folder that was looked in."""
-    return f"{path} does not exist (looked for in {Path.cwd()})"
+    looked = "" if Path(path).is_absolute() else f" (looked for in {Path.cwd()})"
+    return f"{path} does not exist{looked}"
 
 
 class ToolloomError(Exception):

@@ -175,8 +175,8 @@ def test_show_and_rejected_print_what_a_curator_needs(home: Path) -> None:
     seen = call("rejected", "latest", "--reason", "ungrounded_argument", "--agent", "tester")
     assert "toy, message 1: ungrounded_argument: A toy fault." in seen.stdout
     assert '{"raw": "answer"}' in seen.stdout
-    assert "2 of 2 rejected records" in seen.stdout
-    assert "0 of 0 rejected" in call("rejected", "latest", "--agent", "domain").stdout
+    assert "2 of 2 matching rejected records" in seen.stdout
+    assert "0 of 0 matching" in call("rejected", "latest", "--agent", "domain").stdout
 
 
 def test_text_of_models_cannot_command_the_terminal() -> None:

@@ -20,7 +20,7 @@ def test_mistakes_are_told_with_what_there_is(outputs: Path) -> None:
         ((*anew, "test", "--dataset", "toy"), "There are: train, validation, test_instruction"),
         (("versions", "nope", "-o", outputs), "There are: toy/1.0.0"),
         (("diff", "toy", "1.0.0", "9.0.0", "-o", outputs), "There are: toy/1.0.0"),
-        ((*anew, "train", "--dataset", "toy", "--recipe", "none.yaml"), "cannot be read"),
+        ((*anew, "train", "--dataset", "toy", "--recipe", "none.yaml"), "none.yaml does not exist"),
     ):
         ran = call(*arguments)
         assert (ran.exit_code, told in ran.stderr) == (2, True), ran.output

@@ -58,7 +58,7 @@ def test_mistakes_are_told_with_what_there_is(outputs: Path) -> None:
         (("expand", "toy", "--from", "9.0.0"), "There are: toy/1.0.0"),
         (("expand", "toy", "--split", "trian"), "did you mean `train`?"),
         (("rewrite", "toy", "--votes", "2"), "--votes: must be odd"),
-        (("expand", "toy", "--recipe", "none.yaml"), "cannot be read"),
+        (("expand", "toy", "--recipe", "none.yaml"), "none.yaml does not exist (looked"),
     ):
         ran = call(*arguments, *HERE, outputs)
         assert (ran.exit_code, told in ran.stderr) == (2, True), ran.output

@@ -81,7 +81,7 @@ def held_out(home: Path) -> None:
 
 
 MISTAKES: list[tuple[str, Callable[[Path], object], str]] = [
-    ("near name", use("clinc"), "'clinc' is neither a world that ships nor a file; clinic can"),
+    ("near name", use("clinc"), "is neither a world that ships nor a file (looked for in /"),
     ("names that ship", use("zzzzzz"), "calendar, clinic"),
     ("a folder", use('"."'), "worlds.use: '.' is neither a world that ships nor a file"),
     ("no scripts", without_scripts, "library.yaml: has no scripts, and so no dialogues without"),

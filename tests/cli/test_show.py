@@ -30,9 +30,10 @@ def test_runs_are_listed_and_removed(run: RunFolder, tmp_path: Path) -> None:
 
 
 def test_nothing_else_is_removed(run: RunFolder, tmp_path: Path) -> None:
-    """A run at work, one of another folder, a link out of this one."""
-    with run.locked():
+    """A run at work, one of another folder, a link out of this one. One that is refused is none."""
+    with run.locked(), RunFolder(tmp_path / "runs" / "refused").locked():
         assert call("runs", "remove", run.id, "-o", tmp_path).exit_code == 2
+    assert not (tmp_path / "runs" / "refused").exists()
     elsewhere = tmp_path / "elsewhere" / "runs"
     elsewhere.mkdir(parents=True)
     assert call("runs", "remove", str(run.path), "-o", elsewhere.parent).exit_code == 2

@@ -33,7 +33,7 @@ def test_apis_that_serve_no_query_stop_the_run() -> None:
     """No queries and no rejected record would tell nobody why; without APIs there are reasons."""
     schema = {"type": "object", "properties": {"zzz": {"type": "string"}}, "required": ["zzz"]}
     odd = toys.api().model_copy(update={"parameters": schema})
-    with pytest.raises(ToolloomError, match="none of the 1 APIs can serve"):
+    with pytest.raises(ToolloomError, match="of 1 API none can serve"):
         list(feed_queries(Before.of(toys.recipe(), odd)))
     assert list(feed_queries(Before.of(toys.recipe()))) == []
     drawn = feed_queries(Before.of(toys.recipe(), toys.api()))

@@ -71,7 +71,8 @@ PRICES = {"m": {"prompt": 2, "completion": 8}}
         ({"worlds": {"use": ["shop"], "calls": [3, 1]}}, "`calls` must be the least and the most"),
         ({"worlds": {"use": ["shop"], "turns": [3, 1]}}, "`turns` must be the least and the most"),
         ({"worlds": {"use": ["shop"], "scenarios": ["refusl"]}}, "worlds.scenarios.0: Input"),
-        ({"worlds": 3}, "worlds.use: Input should be a valid tuple"),
+        ({"apis": {"sources": [{"path": "no.py"}]}, "seed": "x"}, "0.path: no.py does not exist"),
+        ({"worlds": 3}, "worlds.use: Input should be a valid list"),
         ({"model": {"base_url": "ftp://me:open-sesame@host/v1"}}, "ftp://host/v1"),
         ({"shard_size": "x" * 10_000}, "shard_size: Input should be a valid integer"),
     ],
@@ -180,7 +181,7 @@ THEIRS = "the parameter `recipe` with the overrides is not a valid recipe:\n"
         (MANY, {"seed": 1}, "shard_size: Input should be a valid integer"),
         ({"name": "toy"}, ["seed"], "overrides: are a mapping"),
         (["toy"], {"seed": 1}, "the parameter `recipe`: a recipe is a mapping"),
-        ("none.yaml", {}, "none.yaml: cannot be read"),
+        ("none.yaml", {}, "none.yaml does not exist (looked for in /"),
         ({"name": "toy"}, {"prices": "keys.txt"}, "holds no prices"),
         ({"name": "toy", "prices": "keys.txt"}, {"prices": {}}, "holds no prices"),
     ],
@@ -279,7 +280,7 @@ def test_a_file_of_prices_that_is_none_is_told(tmp_path: Path) -> None:
     for name, text, message in (
         (path, "m: [", "is not valid YAML"),
         (path, "m: {prompt: x}", r"prices\.m\.prompt: Input should be a valid number"),
-        ("none.yaml", "", r"none\.yaml: cannot be read"),
+        ("none.yaml", "", r"none\.yaml does not exist \(looked for in /"),
         ("\0", "", "cannot be read .embedded null byte"),
     ):
         path.write_text(text)

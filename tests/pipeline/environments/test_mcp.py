@@ -38,6 +38,7 @@ async def test_tools_become_apis() -> None:
     assert apis[1].returns is None
     assert "hush" not in report.model_dump_json() + "".join(a.model_dump_json() for a in apis)
     assert report.version and "circle" in report.notes[0]
+    assert (await read_tools(shelf.place(name=""), ImportLog("it")))[0].tool == "shelf"  # its own
 
 
 ANSWERS: list[tuple[str, dict[str, int], Any]] = [

@@ -97,6 +97,7 @@ def test_what_the_assistant_says(take: Take, columns: Any, words: list[str]) -> 
             "narrator",
         ),
         ({"conversations": []}, ["malformed_dialogue"], "no turns"),
+        (turn(1, value="I look.\nAction Input: {}"), ["malformed_dialogue"], "as ToolLLaMA has"),
         (
             hermes(2, '<tool_call>\nget_weather(city="Bern")\n</tool_call>'),
             ["false_api_call_format"],
@@ -107,6 +108,7 @@ def test_what_the_assistant_says(take: Take, columns: Any, words: list[str]) -> 
         "a turn of calls that holds none",
         "unknown roles and unread tools",
         "no column of turns",
+        "calls in words",
         "a block that is not a call",
     ],
 )
