@@ -727,9 +727,14 @@ def recover(task: Task, name: str, args: Row, error: str, drawer: ArgumentDrawer
     if other is None or hidden <= task.visible(task.calls):
         raise NoTask
     seen = {str(s.key): s.item for made in task.calls for s in made.shown}
-    for argument, value in args.items():  # nobody takes what a list shows to be full
+    least = max((value for value in args.values() if type(value) is int), default=1)
+
+    def short(value: Json) -> bool:
+        return value < least if type(value) is int else not value
+
+    for argument, value in args.items():  # nobody takes what a list shows to be full, or too few
         wanted, taken = (seen.get(str(key), {}) for key in (value, other.get(argument)))
-        if any(taken[field] and not wanted.get(field, True) for field in taken):
+        if any(short(wanted.get(field, each)) and not short(each) for field, each in taken.items()):
             raise NoTask
     task.act(name, args)
     for read in task.lookups.reads:  # what stood against it
