@@ -22,7 +22,7 @@ from itertools import islice, pairwise, product
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from toolloom.pipeline.checks.schema import fits, kind_of
-from toolloom.pipeline.checks.text.words import listed, name_words
+from toolloom.pipeline.checks.text.words import listed, name_words, table
 from toolloom.pipeline.environments.executed import find_place
 from toolloom.pipeline.sampling.values import NoValue, draw_object, draw_value, moment, rng_for
 from toolloom.schemas import (
@@ -62,14 +62,7 @@ FITS: Mapping[Ability, tuple[Scenario, ...]] = {
 }
 """Which scenarios an ability can have: several calls in one turn need a plan (API-Bank 2.1)."""
 
-FAULTS: tuple[tuple[str, bool], ...] = (
-    ("503 Service Unavailable: the service is overloaded, try again", True),
-    ("504 Gateway Timeout: the service did not answer in time, try again", True),
-    ("429 Too Many Requests: try again in a second", True),
-    ("404 Not Found: no entry matches the request", False),
-    ("403 Forbidden: this account may not do that", False),
-    ("409 Conflict: the entry is locked and cannot be used", False),
-)
+FAULTS = tuple((words, how == "passing") for words, how in table("faults"))
 """Errors an execution reports, in the words of the HTTP status codes; True: a retry works."""
 
 REAL = PlannedFault(call=0, error="", transient=False, real=True)
