@@ -257,7 +257,8 @@ RULES, AMOUNTS = 20, 8  # rules or rows that are looked at, and numbers of one
 MOST = 60  # numbers of a field that are added up or taken from each other
 _TOTAL = re.compile(
     r"\b(?:(?:al)?together|in all|totals?|both|between them|combined|adds? up|com(?:es?|ing) to|"
-    r"br(?:ings?|inging|ought)|the lot|includ\w+|mak(?:es?|ing)|plus|overall|that['’]s)\b",
+    r"br(?:ings?|inging|ought)|the lot|includ\w+|mak(?:es?|ing)|plus|overall|that['’]s|"
+    r"tak(?:es?|ing) (?:it|that|the \w+) to)\b",
     re.IGNORECASE,
 )
 _APART = re.compile(
@@ -265,6 +266,7 @@ _APART = re.compile(
     r"remain\w*|falls?|rises?|drops?|longer|shorter|higher|lower|earlier|later|over|under|than|back|refund\w*)\b",
     re.IGNORECASE,
 )
+_EACH = re.compile(r" (?:each|apiece)\b")
 _SOME = re.compile(r"\sof\s(?:them|these|those|the|your|my)\b", re.IGNORECASE)
 
 
@@ -371,13 +373,17 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     # Of a size that is called so: «a half plot».
     if (name := _HALF_A.match(text, quantity.start)) and literal(name["name"], evidence.all_text):
         return True
+    # «half an hour», «an hour and a half»; and of what rules call half of something
+    halves = quantity.value == 0.5 and spans_of_time(text[max(0, quantity.start - 12) :][:30])
+    if quantity.value == 0.5 and _in(evidence.told, {"half"}, stems):
+        return True
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
     if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
         return True
     if quantity.unit in _METRIC:
         return any(close(quantity.value * f, n) for n in told for f in (1000, 0.001, 100, 0.01))
     unit = seconds_in(quantity.unit)
-    if not unit:
+    if not unit and not halves:
         return False
     lengths = evidence.seconds | {n * u for n in told for u in (1, 60, 3600)}
     found = [q for q in quantities(text) if seconds_in(q.unit)]
@@ -386,7 +392,8 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
         for a, b in pairwise(found)
         if quantity in (a, b) and b.start - a.end < 14
     ]
-    return any(close(s, n) for s in (quantity.value * unit, *whole) for n in lengths)
+    whole.append(max(halves) if halves else quantity.value * unit)
+    return any(close(s, n) for s in whole for n in lengths)
 
 
 def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
@@ -409,7 +416,7 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     money = text[quantity.start - 1 : quantity.start] in _CURRENCIES
     if money:
         days = {n for n in evidence.stays if n and round(quantity.value / n, 2) in evidence.prices}
-        times |= {a * b for a, b in product(replied | days, evidence.prices)}
+        times |= {a * b for a, b in product(replied | days | evidence.shares, evidence.prices)}
     if any(close(quantity.value, other) for other in times) or (
         money and evidence.priced(quantity.value)
     ):
@@ -418,6 +425,8 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
         return False
     unit = seconds_in(quantity.unit)
     told = {abs(quantity.value), *(quantity.value * unit / u for u in (60, 3600) if unit)}
+    if _EACH.match(text, quantity.end):  # «two sets at £25 each, which takes it to £105»
+        told |= {quantity.value * n for n in replied if 1 < n <= AMOUNTS}
     rows = [[n for n in row.values() if is_number(n)][:AMOUNTS] for row in evidence.rows[:RULES]]
     # Such as a price with its fee; of several of these a reply tells the total, too.
     parts = {sum(some) for row in rows for n in (2, 3) for some in combinations(row, n) if money}
@@ -427,7 +436,7 @@ def _worked_out(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     for column in (*evidence.columns, said):
         if added and len(column) > 1:
             found |= {sum(column), *map(sum, combinations(column, 2))}
-        if apart:
+        if apart or said & {*column}:  # «it's £32, so the round comes to £87»
             found |= {abs(a - b) for a, b in combinations(column, 2)}
     if added:  # «£90 goes back, plus £11; that's £54 back, plus £15. Altogether you get £170»
         paid = [q.value for q in quantities(text) if text[q.start - 1 : q.start] in _CURRENCIES]
@@ -554,6 +563,13 @@ class Evidence:
         numbers = ((rule, q) for rule in map(plain, self.rules) for q in quantities(rule))
         counted = ((q.value, _COUNTED.match(rule, q.end)) for rule, q in numbers)
         return [(n, word[1]) for n, word in counted if word and n >= _PRICE][:MOST]
+
+    @cached_property
+    def shares(self) -> set[float]:
+        """Parts of a price that rules name: «half the price», «20 % off»."""
+        half = {0.5} if _in(self.told, {"half"}, stems) else set[float]()
+        told = (q.value / 100 for rule in self.rules for q in quantities(rule) if q.percent)
+        return half.union(*((share, 1 - share) for share in {*told}))
 
     @cached_property
     def changes(self) -> set[float]:

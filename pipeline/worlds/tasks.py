@@ -899,10 +899,16 @@ def told_facts(task: Task) -> Iterator[TaskFact]:
     known = {str(part.value) for turn in task.turns for part in turn.said}
     known |= {str(value) for row in task.rows.values() for _, value in row.label}
     known |= {task.now, task.now[:10]}
-    changes = [made for made in task.calls if made.after is not made.before]
-    several = Counter((made.turn, made.name) for made in changes)
-    for made in changes:
+    changes = [(n, made) for n, made in enumerate(task.calls) if made.after is not made.before]
+    several = Counter((made.turn, made.name) for _, made in changes)
+    for number, made in changes:
         named = set(task.lookups.keys(made.name, made.arguments))
+        counts = {  # that results had before, also where they are computed
+            (path[-1], value)
+            for call in task.calls[:number]
+            for path, kind, value in leaves(call.shape, call.response)
+            if kind["type"] == "integer"
+        }
         left = [  # as it was, in what changed, and in one's own rows that are named
             (name, value)
             for entity, rows in made.after["tables"].items()
@@ -916,7 +922,7 @@ def told_facts(task: Task) -> Iterator[TaskFact]:
             exact = kind["type"] not in ("ref", "choice", "text", "boolean") and len(path) == 1
             # Of several changes at once nobody tells each balance in between.
             exact &= kind["type"] in MOMENTS or several[made.turn, made.name] == 1
-            exact &= (str(path[0]), value) not in left and value not in (0, None, "")
+            exact &= (path[0], value) not in (*left, *counts) and value not in (0, None, "")
             if exact and str(value) not in known:
                 known.add(f"{made.name} {made.turn} {value}")
                 yield TaskFact(made.name, None, str(path[-1]), value, made.turn)

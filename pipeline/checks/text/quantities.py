@@ -225,7 +225,7 @@ _CLOCKS = tuple(
         rf"(?<![\w:.])(?P<hour>\d{{1,2}})[:h](?P<minute>\d{{2}})(?::\d{{2}}(?:\.\d+)?)?(?!\d){_PART}",
         r"(?<=[Tt])(?P<hour>\d{2}):(?P<minute>\d{2})(?P<half>)(?P<part>)",
         r"(?<![\w:.])(?P<hour>\d{1,2})\.(?P<minute>\d{2})\s?(?P<half>[ap])\.?m\b(?P<part>)",
-        rf"\b(?P<past>{_MINUTE})(?:\sminutes)?\s(?P<way>past|after|to|before|til|till)\s{_HOUR}\b{_PART}",
+        rf"(?<!from )\b(?P<past>{_MINUTE})(?:\sminutes)?\s(?P<way>past|after|to|before|til|till)\s{_HOUR}\b{_PART}",
         rf"(?=[\dotfsen])\b{_HOUR}\s(?P<spoken>fifteen|thirty|forty-five|forty five|twenty|ten|forty|fifty)\b{_PART}",
         rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}(?:\s?o'?clock\b){_PART}",
         rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}\s?(?P<half>[ap])\.?\s?m\b\.?(?P<part>)",
@@ -271,10 +271,13 @@ def timed(text: str) -> tuple[Timed, ...]:
     if not _CLOCK_HINT.search(text.lower()):
         return ()
     flat = plain(text)
+    past = [m.span() for m in _CLOCKS[4].finditer(flat)]
     found = [
         Timed(m.start(), m.end(), frozenset(times), pattern not in _LOOSE)
         for pattern in _CLOCKS
         for m in pattern.finditer(flat)
+        # «half past eight in the morning» is no «eight in the morning»
+        if not any(start < m.start() < end for start, end in past)
         if (times := list(_hours_of(m)))
     ]
     return tuple(sorted(found, key=lambda t: (t.start, -t.end)))
