@@ -246,6 +246,7 @@ _HEDGE = re.compile(
     r"(?:about|around|approximately|roughly|nearly|almost|over|under|some|~)\s*[$€£]?$",
     re.IGNORECASE,
 )
+_HALVED = re.compile(r"\b[Hh]alf (?:of|the|an?|price|off|what|your|their|its)\b")
 _HALF_A = re.compile(r"(?:a|one) (?P<name>half \w+)", re.IGNORECASE)
 _COMMON = listed("no names in replies")
 _METRIC = listed("metric units")
@@ -375,7 +376,7 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
         return True
     # «half an hour», «an hour and a half»; and of what rules call half of something
     halves = quantity.value == 0.5 and spans_of_time(text[max(0, quantity.start - 12) :][:30])
-    if quantity.value == 0.5 and _in(evidence.told, {"half"}, stems):
+    if quantity.value in evidence.shares:
         return True
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
     if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
@@ -567,7 +568,7 @@ class Evidence:
     @cached_property
     def shares(self) -> set[float]:
         """Parts of a price that rules name: «half the price», «20 % off»."""
-        half = {0.5} if _in(self.told, {"half"}, stems) else set[float]()
+        half = {0.5} if any(map(_HALVED.search, self.told)) else set[float]()
         told = (q.value / 100 for rule in self.rules for q in quantities(rule) if q.percent)
         return half.union(*((share, 1 - share) for share in {*told}))
 

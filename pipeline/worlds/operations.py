@@ -14,7 +14,7 @@ reasoned.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache, partial
@@ -31,6 +31,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     Table,
     Term,
     as_term,
+    difference,
     names_one,
     nodes,
     nodes_of,
@@ -219,14 +220,31 @@ class Lookups:
     def decisive(
         self, state: State, now: str, name: str, args: Row, says: str
     ) -> frozenset[FieldOf]:
-        """Of the grounds what a call in this state reads: an order without a voucher needs no look
-        at vouchers."""
+        """Of the grounds what a call in this state reads, and of who speaks what it goes by: an
+        order without a voucher needs no look at vouchers, one that is early none at an account
+        which says what being late costs."""
         grounds, read = self.grounds(name, says), set[FieldOf]()
         if grounds:
             tables = {e: _ReadTable(e, rows, read) for e, rows in state["tables"].items()}
             self.forbidden({**state, "tables": tables}, now, name, args)
             self.machine.apply({**state, "tables": tables}, name, args, now)
-        return grounds & read
+        bears = partial(self._bears, state, now, name, args)
+        return frozenset(p for p in grounds & read if p[0] != self.machine.actor or bears(p[1]))
+
+    def _bears(self, state: State, now: str, name: str, args: Row, field: str) -> bool:
+        """Whether a call would come to something else if another value stood in this field of the
+        one who speaks."""
+        actor, me = self.machine.actor or "", state["me"]
+        rows, kind = state["tables"][actor], self.machine.entities[actor].fields[field]
+        values = [row.get(field) for row in rows.values()]
+        values += (0, 1, 10**6) if kind["type"] in NUMBERS else kind.get("choices", (True, False))
+        ends = set[str]()
+        for value in values:
+            there = changed(state, actor, {**rows, me: {**rows[me], field: value}})
+            after, _, error = self.machine.apply(there, name, args, now)
+            forbidden = self.forbidden(there, now, name, args)
+            ends.add(repr((error, forbidden, difference(self.machine, there, after))))
+        return len(ends) > 1
 
     def _label(self, entity: str) -> list[tuple[str, Term]]:
         """The values of which a person makes a row's name, without its key and their own name."""
@@ -239,6 +257,11 @@ class Lookups:
             if part[0] != "value" and part[-1] != self.machine.entities[entity].key
             if entity == actor or not any(n[0] == "hop" and n[2] == actor for n in nodes(part))
         ]
+
+
+def changed(state: State, entity: str, rows: Mapping[str, Row]) -> State:
+    """A state with other rows of an entity."""
+    return {**state, "tables": {**state["tables"], entity: Table({**rows})}}
 
 
 # --- values and their types ------------------------------------------------------------------
@@ -299,6 +322,7 @@ def _read(tree: Json, names: dict[str, str], found: set[FieldOf], repeated: bool
         repeated &= form == "list"
         _, source, alias, *rest = tree
         entity = _read(source, names, set() if repeated else found)
+        found |= {(entity, "")} if repeated else set()
         for part in rest[-1:] if repeated else rest:
             _read(part, {**names, alias: entity}, found, repeated)
         return entity

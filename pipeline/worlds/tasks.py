@@ -40,6 +40,7 @@ from toolloom.pipeline.worlds.operations import (
     Path,
     RowKey,
     ShownKey,
+    changed,
     keys_shown,
     leaves,
 )
@@ -311,6 +312,13 @@ class Task:
     def look(self, name: str, args: Row) -> PlayedCall:
         """What a call would come to, which is not made yet."""
         return self.played(self.state, name, args, self.turn)
+
+    def explains(self, entity: str, name: str, args: Row, error: str) -> bool:
+        """Whether rows of one's own bear on an error, where a list shows no others."""
+        frame, rows = self.machine.frame(self.state, {}, self.now), self.state["tables"][entity]
+        others = {k: r for k, r in rows.items() if not self.machine.owned(frame, entity, r)}
+        without, lists_own = changed(self.state, entity, others), entity in self.lookups.own
+        return not lists_own or self.machine.apply(without, name, args, self.now)[2] != error
 
     def works(self, name: str, args: Row, state: State | None = None) -> bool:
         """Whether a call succeeds, changes something and breaks no policy: now, or in a state."""
@@ -727,10 +735,10 @@ def recover(task: Task, name: str, args: Row, error: str, drawer: ArgumentDrawer
     if other is None or hidden <= task.visible(task.calls):
         raise NoTask
     seen = {str(s.key): s.item for made in task.calls for s in made.shown}
-    least = max((value for value in args.values() if type(value) is int), default=1)
+    most = max((value for value in args.values() if type(value) is int), default=0)
 
     def short(value: Json) -> bool:
-        return value < least if type(value) is int else not value
+        return value <= most if type(value) is int else not value
 
     for argument, value in args.items():  # nobody takes what a list shows to be full, or too few
         wanted, taken = (seen.get(str(key), {}) for key in (value, other.get(argument)))
@@ -738,7 +746,8 @@ def recover(task: Task, name: str, args: Row, error: str, drawer: ArgumentDrawer
             raise NoTask
     task.act(name, args)
     for read in task.lookups.reads:  # what stood against it
-        if task.lookups.shown[read] & hidden - task.visible(task.calls):
+        telling = task.lookups.shown[read] & hidden - task.visible(task.calls)
+        if any(task.explains(entity, name, args, error) for entity, _ in telling):
             task.read_for(read, (name, args))
     task.grounds[""] = frozenset(hidden) & task.visible(task.calls)
     task.begin("retry", name)
