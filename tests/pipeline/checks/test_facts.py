@@ -54,10 +54,10 @@ def test_what_follows_from_two_results_is_founded() -> None:
 
 def test_what_documentation_adds_and_takes_off_is_founded() -> None:
     """So are so many hours at a price; what none of them comes to is not."""
-    rule = "Costs the frame plus $90, or $220 for progressive ones, less $100 on a plan, 12 lots a share."
+    rule = "Costs the frame plus $90, or $220 with arms, less $100 on a plan, half price late, 12 lots a share."
     rows, told = (
         ({"price": 129}, {"hourly": 24}, {"from": "2026-05-29", "to": "2026-05-31"}),
-        "It's $349, or $249 on a plan. Two hours are $48, two shares 24 lots, three days $72.",
+        "It's $349, or $249 on a plan. Two hours are $48, two shares 24 lots, three days $72. Half price: $64.50.",
     )
     evidence = Evidence((rule, "for two hours"), (129, 24), (), MORNING, rows=rows, rules=(rule,))
     assert [c.text for c in unfounded(told, evidence, names=False)] == []

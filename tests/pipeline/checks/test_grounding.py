@@ -117,13 +117,13 @@ def test_code_inside_a_founded_address_is_judged_with_it() -> None:
 
 
 def test_range_of_numbers_is_no_time_of_day() -> None:
-    """«10 to 19» may be ten to seven; where no time was told it is two numbers, each of them held
-    against what was."""
+    """«10 to 19» may be a time; where none was told it is two numbers, each held against what was."""
     evidence = Evidence((), (10, 19), (), NOW)
     assert list(unfounded("It will be 10 to 19 degrees.", evidence)) == []
     assert next(unfounded("It will be 10 to 20 degrees.", evidence)).text.startswith("20")
-    window = Evidence(("09:00", "11:00"), (), (), NOW)
-    assert not [*unfounded("Between 9 and 11 a.m., so 11 at the latest.", window)]
+    window = Evidence(("09:00", "11:30", "11:00", "30 minutes"), (), (), NOW)
+    told = "Between 9 and 11 a.m., so 11 at the latest; from nine to half past eleven this morning"
+    assert not [*unfounded(f"{told}. It takes half an hour.", window)]
 
 
 def test_a_text_is_read_anew_on_another_day() -> None:
