@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from toolloom.agents.ask import BadAnswer, Costs, Job, NoUsableAnswer, ask, shape
@@ -41,6 +42,7 @@ from toolloom.schemas import (
 
 T = TypeVar("T")
 
+DONE = "done"  # what a user says who has nothing left to say
 STEPS = 16  # acts of an assistant before a dialogue is given up
 
 
@@ -55,26 +57,30 @@ class Simulator(Executor):
 
     async def speak(self, messages: Sequence[Message]) -> str | None:
         """The user's next turn: the query itself, what was withheld, or the next wish; in a world,
-        what was worded for it, as an answer to what the assistant says now."""
-        query, facts = self.query, list[Fact]()
+        what was worded for it, as an answer to what the assistant says now, but for what is done
+        already."""
+        query = self.query
         # A user hears what is said, and sees no call, result or documentation.
         heard = [each for each in transcript(messages) if each[0] in ("User", "Assistant")]
         told: JsonObject = {"transcript": heard, "now": moment(query.now)}
         if messages[-1].role == "system":
             return query.text
         if query.setting:
-            drafts = query.setting.words[sum(message.role == "user" for message in messages) :]
-            if not drafts:
-                return None
-            prompt = render("world_user", {**told, "draft": drafts[0].user})
-        else:
-            wishes = next_turn(query, messages)
-            if wishes is None:
-                return None
-            facts = [fact for _, group in wishes for fact in group]
-            told["wishes"] = [{"does": api.description, "facts": group} for api, group in wishes]
-            told |= {"purpose": purpose(query), "language": query.language}
-            prompt = render("simulator_user", told)
+            turns = sum(message.role == "user" for message in messages)
+            for number, draft in enumerate(query.setting.words[turns:]):
+                prompt = render("world_user", {**told, "draft": draft.user})
+                read = partial(read_request, told=(), now=query.now)
+                said = await self._ask(prompt, read, part=f"draft_{number}" if number else "")
+                if said.strip(".").lower() != DONE:
+                    return said
+            return None
+        wishes = next_turn(query, messages)
+        if wishes is None:
+            return None
+        facts = [fact for _, group in wishes for fact in group]
+        told["wishes"] = [{"does": api.description, "facts": group} for api, group in wishes]
+        told |= {"purpose": purpose(query), "language": query.language}
+        prompt = render("simulator_user", told)
         return await self._ask(prompt, lambda answer: read_request(answer, facts, query.now))
 
     async def act(self, messages: Sequence[Message], tools: Sequence[Api]) -> Message:
