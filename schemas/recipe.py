@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
@@ -696,20 +696,15 @@ def parse_recipe(
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        errors = [
-            each
-            for found in error.errors()
-            for each in list(getattr(found.get("ctx", {}).get("error"), "details", [found]))
+        found = [
+            (each["loc"], explain(each, _origin(each["loc"], overrides)))
+            for one in error.errors()
+            for each in list(getattr(one.get("ctx", {}).get("error"), "details", [one]))
         ]
         told = []
-        for each in errors:
-            origin = _origin(each["loc"], overrides)
-            there = tuple(part for part in each["loc"] if part != "[key]")
-            line = line_of(text.lines, there) if text and not origin else 0
-            told.append((line, f"  {f'line {line}: ' if line else ''}{explain(each, origin)}"))
-        for place, path in _missing_sources(data):
-            line = line_of(text.lines, place) if text else 0
-            words = f"{'.'.join(map(str, place))}: {absent(path)}."
+        for place, words in (*found, *_missing_sources(data)):
+            there = tuple(part for part in place if part != "[key]")
+            line = line_of(text.lines, there) if text and not _origin(place, overrides) else 0
             told.append((line, f"  {f'line {line}: ' if line else ''}{words}"))
         lines = [words for _, words in sorted(told, key=lambda one: one[0])]
         both = " with the overrides" if overrides else ""
@@ -717,13 +712,14 @@ def parse_recipe(
 
 
 def _missing_sources(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The files that a recipe names as sources and that are not there, with their places."""
+    """The files that a recipe names as sources and that are not there: where, and in words."""
     apis = data.get("apis")
     given = apis.get("sources") if isinstance(apis, Mapping) else None
     for number, source in enumerate(given if isinstance(given, list) else ()):
         path = source.get("path") if isinstance(source, Mapping) else None
         if isinstance(path, str) and path.lower().endswith(FILES) and not os.path.exists(path):
-            yield ("apis", "sources", number, "path"), path
+            words = f"apis.sources.{number}.path: {absent(path)}."
+            yield ("apis", "sources", number, "path"), words
 
 
 def load_recipe(path: str | Path, **changes: Any) -> Recipe:
@@ -734,8 +730,7 @@ def load_recipe(path: str | Path, **changes: Any) -> Recipe:
     """
     fields, text = _read_fields(path)
     if isinstance(fields, Mapping):
-        made = {name: value for name, value in changes.items() if value is not None}
-        fields = {**fields, **made}
+        fields = {**fields, **{name: v for name, v in changes.items() if v is not None}}
     return parse_recipe(fields, str(path), text=text)
 
 
@@ -875,13 +870,9 @@ def _read_prices(path: str) -> Any:
 
 def explain(error: Any, origin: str = "") -> str:
     """One pydantic error as a line: where, what, and the nearest known name."""
-    where = ".".join(str(part) for part in error["loc"] if part != "[key]") or "recipe"
-    where += origin
+    where = (".".join(str(part) for part in error["loc"] if part != "[key]") or "recipe") + origin
     if error["type"] == "extra_forbidden":
-        path = error["loc"][:-1]
-        kind: Any = Recipe
-        for part in path:
-            kind = _inside(kind, part)
+        kind = reduce(_inside, error["loc"][:-1], Recipe)
         known = sorted(getattr(kind, "model_fields", {}))
         name = str(error["loc"][-1])
         exchanged = [one for one in known if sorted(one) == sorted(name)]
