@@ -862,7 +862,12 @@ def _sentence(fact: Fact) -> str:
 def _played(need: Need, responses: Sequence[Any]) -> Iterator[Message]:
     """The calls and their observations. Calls that refer to nothing that is still to come are made
     at once, as in a parallel dialogue."""
-    for act in _acts(need.intent):
+    acts: list[list[int]] = [[]]
+    for index, intention in enumerate(need.intent):
+        if {r.call for r in intention.references.values()} & {*acts[-1]}:
+            acts.append([])  # it needs what its own act would only find out
+        acts[-1].append(index)
+    for act in acts:
         names = {i: need.api(need.intent[i].api).function for i in act}
         calls = (
             ToolCall(
@@ -880,17 +885,6 @@ def _played(need: Need, responses: Sequence[Any]) -> Iterator[Message]:
                 content=Observation(response=responses[index]).model_dump_json(),
                 execution=Execution(kind="simulated"),
             )
-
-
-def _acts(intent: Sequence[Intention]) -> Iterator[list[int]]:
-    """Calls that are made at once: until one needs what its own act would only find out."""
-    act: list[int] = []
-    for index, intention in enumerate(intent):
-        if {r.call for r in intention.references.values()} & {*act}:
-            yield act
-            act = []
-        act.append(index)
-    yield act
 
 
 def _arguments(intention: Intention, responses: Sequence[Any]) -> JsonObject:
