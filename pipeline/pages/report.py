@@ -36,7 +36,7 @@ from toolloom.pipeline.render.section import (
     source,
     words,
 )
-from toolloom.pipeline.store.version import Version
+from toolloom.pipeline.store.version import DAMAGE, Version
 from toolloom.pipeline.worlds.scripts import script_name
 from toolloom.schemas import JsonObject, StoreError, Usage
 from toolloom.schemas.splits import api_id, fraction, need_of, needed
@@ -213,7 +213,7 @@ def page(version: Version, seen: ReadRows) -> str:
             shown=SHOWN,
             most_reasons=REASONS,
         )
-    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except DAMAGE as error:
         raise StoreError(
             f"{version.path / 'manifest.json'}: is damaged ({type(error).__name__}: {error}). "
             f"`toolloom verify {version.label}` tells more."

@@ -55,6 +55,8 @@ ROWS_IN_FILE = 100_000
 # What ujson may not read as json does: numbers of many digits or with an exponent, no numbers at
 # all, half characters. More than 15 digits are a run of 9 digits and dots.
 _DELICATE = re.compile(r"[\d.]{9}|\de[+-]\d|NaN|Infinity|\\ud")
+# What comes of reading JSON that is not what was written.
+DAMAGE = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def parsed(text: Any) -> Any:
@@ -435,14 +437,7 @@ class Version:
         """What is wrong with a row, as StoreError."""
         try:
             yield
-        except (
-            AttributeError,
-            LookupError,
-            OSError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except (OSError, *DAMAGE) as error:
             raise StoreError(
                 f"{self.path}: the row {row.get('id')} is damaged ({visible(cause(error))}). "
                 f"`toolloom verify {self.label}` tells more."
