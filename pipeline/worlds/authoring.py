@@ -279,8 +279,7 @@ async def write_script(world: World, raw: JsonObject, task: Task, job: Job) -> A
             raise BadAnswer(Reason.WORLD_UNSOUND, "\n".join(dict.fromkeys(faults[:TOLD])))
         return script
 
-    dialogue = scripts.as_text(play_of(task))
-    return await author.script(Draft(frame), world.spec, dialogue, job, check)
+    return await author.script(Draft(frame), world.spec, scripts.as_text(play_of(task)), job, check)
 
 
 async def _untrue(world: World, script: scripts.WorldScript, task: Task) -> list[str]:

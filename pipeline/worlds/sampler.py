@@ -103,8 +103,7 @@ def written_by_model(recipe: Recipe) -> bool:
 def check_worlds(recipe: Recipe) -> None:
     """Raises RecipeError or WorldError for worlds that are not there or no worlds. A run that
     begins with a version has that version's."""
-    given = recipe.regenerate or recipe.extend
-    if not recipe.worlds or not recipe.worlds.use or given:
+    if not recipe.worlds or not recipe.worlds.use or recipe.regenerate or recipe.extend:
         return
     modelled = written_by_model(recipe)
     if recipe.worlds.solution == "played" and not modelled:
@@ -247,8 +246,7 @@ class Sampler:
         """Whether a row says what no other row of its script says, and the recipe's dials let it
         in."""
         said = place, digest(row.words, 16)
-        turns = sum(role == "user" for role, _ in row.messages)
-        fits = self._plan.lets_in(len(row.calls), turns)
+        fits = self._plan.lets_in(len(row.calls), sum(role == "user" for role, _ in row.messages))
         if said in self._said or not fits or scenario not in (self._plan.scenarios or Scenario):
             return False
         self._said.add(said)
@@ -414,8 +412,7 @@ def _draw_tasks(
     recipe: Recipe, plan: WorldPlan, worlds: Sequence[World], known: Sequence[Api]
 ) -> Iterator[Need]:
     """Needs whose calls are settled and whose words are missing, as many of each world."""
-    rows = plan.rows or recipe.queries.count
-    counts = shares(dict.fromkeys(range(len(worlds)), 1.0), rows)
+    counts = shares(dict.fromkeys(range(len(worlds)), 1.0), plan.rows or recipe.queries.count)
     for world, count in zip(worlds, counts.values(), strict=True):
         sampler, dry = Sampler(recipe, world, known), 0
         seed = [recipe.seed, "worlds", world.name]
@@ -426,8 +423,7 @@ def _draw_tasks(
             if task is None:
                 continue
             name = f"{world.name}-{recipe.seed}-t{number:05d}"
-            scenario = Scenario(task.scenario)
-            yield sampler.need(play_of(task), name, scenario, missing=task.missing)
+            yield sampler.need(play_of(task), name, Scenario(task.scenario), missing=task.missing)
 
 
 def _given_needs(

@@ -156,8 +156,7 @@ class _ScriptReader:
         known = machine.entities.items()
         entities = {n: {e.key: {"type": "ref", "entity": n}, **e.fields} for n, e in known}
         names = {"me": grammar.row_of(world["actor"])} if world["actor"] else {}
-        keys = {name: e.key for name, e in known}
-        self.scope = NameScope(entities, keys, names=names)
+        self.scope = NameScope(entities, {name: e.key for name, e in known}, names=names)
 
     def script(self, spec: dict[str, Any], number: int) -> WorldScript:
         place: Place = (number,)
@@ -221,8 +220,7 @@ class _ScriptReader:
         return ScriptEntry("let", name=name, tree=tree)
 
     def call(self, name: str, operation: str, inner: str, fails: str) -> ScriptEntry:
-        spec = self.machine.operations[operation]
-        args = tuple(self.arguments(inner, spec.args, operation))
+        args = tuple(self.arguments(inner, self.machine.operations[operation].args, operation))
         known = self.machine.world["operations"][operation]
         if fails and fails not in known["errors"] and not fails.startswith("unknown_"):
             hints = grammar.near(fails, known["errors"])

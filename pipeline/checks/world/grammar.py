@@ -89,8 +89,7 @@ def said(kind: Kind) -> str:
 def near(name: str, names: Iterable[str]) -> str:
     """The names that can stand for one that is not known: the likest, or all if they are few."""
     every = sorted(set(names))
-    like = difflib.get_close_matches(name, every, 3, 0.6)
-    chosen = like or every[:12]
+    chosen = difflib.get_close_matches(name, every, 3, 0.6) or every[:12]
     return f"; {', '.join(chosen)} can stand here" if chosen else ""
 
 
@@ -292,8 +291,7 @@ class _TermReader:
             raise Mistake(f"A condition is missing: {self.text!r} is {said(kind)}.")
         parts = tree[1:] if tree[0] == "and" else [tree]
         if scope.skips:
-            absent = [absent_in(part, scope) for part in parts]
-            pairs = zip(absent, parts, strict=True)
+            pairs = [(absent_in(part, scope), part) for part in parts]
             parts = [["skip", names, part] if names else part for names, part in pairs]
         return parts[0] if len(parts) == 1 else ["and", *parts]
 
@@ -402,8 +400,7 @@ class _TermReader:
         """The type of what arithmetic gives."""
         if wrong := next((k for k in (kind, other) if k["type"] not in (*NUMBERS, "any")), None):
             self.fail(f"`{sign}` needs numbers, and here is {said(wrong)}{hint}")
-        whole = sign != "/" and kind["type"] == other["type"] == "integer"
-        return INTEGER if whole else NUMBER
+        return INTEGER if sign != "/" and kind["type"] == other["type"] == "integer" else NUMBER
 
     def factor(self, scope: NameScope) -> tuple[Tree, Kind]:
         token = self.take()
@@ -746,8 +743,7 @@ def check_choice(tree: Tree, against: Kind) -> None:
     """A constant that is compared with a choice must be one of it."""
     if tree[0] != "value" or against["type"] != "choice":
         return
-    values = tree[1] if isinstance(tree[1], list) else [tree[1]]
-    for value in values:
+    for value in tree[1] if isinstance(tree[1], list) else [tree[1]]:
         if value is not None and value not in against["choices"]:
             choices = ", ".join(against["choices"])
             raise Mistake(f"{value!r} is none of the values that can stand there: {choices}.")

@@ -222,8 +222,7 @@ class _PolicyKeeper:
         same = [(name, call.arguments.get(name)) for name in policy.get("same", ())]
         firsts = [earlier for earlier in self.done if earlier.name in policy.get("first", ())]
         looked = any(all(e.arguments.get(name, v) == v for name, v in same) for e in firsts)
-        clauses = policy.get("must", {}).get(call.name, ())
-        kept = all(as_term(tree)(frame) for _, tree in clauses)
+        kept = all(as_term(tree)(frame) for _, tree in policy.get("must", {}).get(call.name, ()))
         for key in ("one", "once"):
             tree = policy.get(key, {}).get(call.name)
             value = as_term(tree)(frame) if tree else None
@@ -517,8 +516,7 @@ def _names_untrue(
     there = [name for name in named if name in folded]
     if not there:
         return
-    before = [m.content or "" for m in dialogue.messages[:place]]
-    heard = fold("\n".join(before))
+    heard = fold("\n".join(m.content or "" for m in dialogue.messages[:place]))
     for name in there:
         if name not in heard:
             yield f"nobody named {shown(named[name])}, and no result shows it"

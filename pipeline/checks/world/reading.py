@@ -240,8 +240,7 @@ def kind_of(reader: _World, raw: Any, place: Place, ranges: str = "") -> Kind:
         )
         return {"type": "any"}
     kind = _simple(reader, match["type"], match["inside"], place, ranges)
-    for flag in match["flags"].split():
-        kind[flag] = True
+    kind |= dict.fromkeys(match["flags"].split(), True)
     if match["derived"]:
         kind["= "] = match["derived"]
     if match["about"]:
@@ -303,8 +302,7 @@ def _simple(reader: _World, form: str, inside: str | None, place: Place, ranges:
 def _pieces(text: str, signs: str) -> Iterator[tuple[str, str]]:
     """What signs part, each with the sign behind it. One that has such a sign stands in quotes."""
     for piece, sign in re.findall(rf"\s*({_QUOTED}|[^{signs}]*)\s*([{signs}]|$)", text):
-        quoted = re.fullmatch(_QUOTED, piece)
-        yield grammar.unquoted(piece) if quoted else piece.strip(), sign
+        yield grammar.unquoted(piece) if re.fullmatch(_QUOTED, piece) else piece.strip(), sign
 
 
 def _choices(reader: _World, kind: Kind, inside: str, place: Place) -> None:
@@ -703,8 +701,7 @@ def _clauses(reader: _World, raw: Any, scope: NameScope, place: Place) -> list[l
     texts = raw if isinstance(raw, list) else [raw] if raw is not None else []
     trees = []
     for number, text in enumerate(texts):
-        tree = reader.told((*place, number), grammar.clause, str(text), scope)
-        trees.append([str(text), tree])
+        trees.append([str(text), reader.told((*place, number), grammar.clause, str(text), scope)])
     return trees
 
 
@@ -731,9 +728,7 @@ def _policies(reader: _World, scopes: Mapping[str, NameScope]) -> list[dict[str,
                 policy[key] = terms
         if firsts:
             policy |= {"first": firsts, "same": same}
-        for key in ("consent", "words"):
-            if spec.get(key) == "true":
-                policy[key] = True
+        policy |= {key: True for key in ("consent", "words") if spec.get(key) == "true"}
         if set(policy) <= {"says", "calls"}:
             ways = "must, first, one, once, consent or words"
             reader.fault(place, f"A policy needs what holds it: {ways}.")
@@ -757,16 +752,13 @@ def _promises(reader: _World, scopes: Mapping[str, NameScope]) -> dict[str, Any]
             continue
         promise = reader.mapping(spec, place, "promise")
         effects = []
-        listed = reader.listing(promise.get("effects"), (*place, "effects"))
-        for number, text in enumerate(listed):
-            effect = reader.told((*place, "effects", number), _effect, reader, str(text))
-            effects.append(effect)
+        for number, text in enumerate(reader.listing(promise.get("effects"), (*place, "effects"))):
+            effects.append(reader.told((*place, "effects", number), _effect, reader, str(text)))
         # What must hold for a call to succeed, by the error that it ends in otherwise.
         conditions = []
         told = promise.get("only_if") or {}
         for code, text in reader.named(told, (*place, "only_if"), form=_ARGUMENT):
-            where = (*place, "only_if", code)
-            tree = reader.told(where, grammar.clause, str(text), scopes[name])
+            tree = reader.told((*place, "only_if", code), grammar.clause, str(text), scopes[name])
             conditions.append([code, str(text), tree])
         # What a response shows: a view, or a search without one for the rows whose keys it has.
         after, shows = replace(scopes[name], after=True), None

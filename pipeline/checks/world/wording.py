@@ -133,8 +133,7 @@ class Words(NamedTuple):
 def _worded(value: Any, form: str, voice: Voice) -> str:
     if form.startswith("count "):
         one, _, many = form[6:].partition("/")
-        noun = one if value == 1 else many or plural(one)
-        return f"{_number(value, voice)} {noun}"
+        return f"{_number(value, voice)} {one if value == 1 else many or plural(one)}"
     if form.startswith("if "):  # `{n|if is/are}`: the first for one, the other for more
         one, _, many = form[3:].partition("/")
         return one if value in (1, True) else many
