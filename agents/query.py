@@ -139,8 +139,7 @@ def question(need: Need) -> Prompt:
 
 def read(text: str, need: Need) -> str:
     """The first turn. Raises BadAnswer if a value is missing, given away or oddly worded."""
-    told = [f for _, group in goals(need) for f in group]
-    text = read_request(text, told, need.now)
+    text = read_request(text, [f for _, group in goals(need) for f in group], need.now)
     for fact in withheld(need):
         if mentions(text, fact.value, fact.schema, need.now):
             raise BadAnswer(Reason.VALUE_GIVEN_AWAY, f"The text says {fact.name} = {fact.shown}.")

@@ -122,13 +122,10 @@ class Simulator(Executor):
 
     async def keywords(self, messages: Sequence[Message]) -> str:
         """What to search for next. Raises NoUsableAnswer."""
-        prompt = render(
-            "world_search", {"system": messages[0].content, "transcript": transcript(messages)}
-        )
-        words = {"type": "string", "minLength": 1, "maxLength": 100}
-        return await self._ask(
-            prompt, lambda answer: str(answer["keywords"]), shape({"keywords": words})
-        )
+        told = {"system": messages[0].content, "transcript": transcript(messages)}
+        form = shape({"keywords": {"type": "string", "minLength": 1, "maxLength": 100}})
+        prompt = render("world_search", told)
+        return await self._ask(prompt, lambda answer: str(answer["keywords"]), form)
 
     async def _ask(
         self,
@@ -205,8 +202,7 @@ def system_turn(query: Query) -> Message:
     search = API_SEARCH.function if query.ability.searches else ""
     told = query.setting.told if query.setting else ()
     about = {"now": moment(query.now), "language": query.language, "search": search, "told": told}
-    prompt = render("dialogue", about)
-    return Message(role="system", content=prompt.messages[0]["content"])
+    return Message(role="system", content=render("dialogue", about).messages[0]["content"])
 
 
 def act_schema(apis: Sequence[Api]) -> JsonObject:

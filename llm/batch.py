@@ -166,8 +166,7 @@ class Batcher:
         if len(self._gathered) >= self._most:
             self._leave()
         else:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._pace.gather, self._leave)
+            self._timer = asyncio.get_running_loop().call_later(self._pace.gather, self._leave)
 
     def _leave(self) -> None:
         items, self._gathered, self._size = self._gathered, {}, 0

@@ -61,8 +61,7 @@ def note(level: int, event: str, message: str = "", **facts: Any) -> None:
     """
     if LOG.isEnabledFor(level):
         named = {name: value for name, value in asdict(WORK.get()).items() if value}
-        logged = {"event": event, **named, **facts}
-        LOG.log(level, "%s", message or event, extra={"facts": logged})
+        LOG.log(level, "%s", message or event, extra={"facts": {"event": event, **named, **facts}})
 
 
 MOST_TOKENS = 2**31  # no count of tokens reaches that
@@ -349,8 +348,7 @@ def _message(body: str) -> str:
             said = said.get("error") or said.get("message") or said.get("detail") or ""
     except (ValueError, RecursionError):
         said = body
-    text = " ".join(str(said or body).split())
-    return text[:300] or "no explanation"
+    return " ".join(str(said or body).split())[:300] or "no explanation"
 
 
 THOUGHT_ENDS = "</think>"  # where reasoning models begin to answer

@@ -129,8 +129,7 @@ def _built(
             if parent is not None and parent.key is None and type(parent.value) is dict:
                 parent.key = _MERGE if value == "<<" and not style and shared else value
                 if located:
-                    inside = (*parent.place, value)
-                    lines[inside] = line
+                    lines[(*parent.place, value)] = line
                 if not (value.isascii() and value.isprintable()):
                     texts.append((parent.place, value))
                 if value in parent.value:

@@ -398,8 +398,7 @@ def asked_first(dialogue: Dialogue) -> Iterator[Fault]:
     demands = ("?", "tell me", "let me know", "please provide", "i need", "specify")
     before = [text.lower() for place, text, final in replies(dialogue) if place < first and final]
     if not any(demand in text for text in before for demand in demands):
-        missing = ", ".join(query.withheld)
-        detail = f"{missing} is not asked for before the first call"
+        detail = f"{', '.join(query.withheld)} is not asked for before the first call"
         yield Fault(Reason.INTENT_MISMATCH, min(first, len(dialogue.messages) - 1), detail)
     elif not asked(dialogue, first) and len(said_before(dialogue, first)) < 2:
         yield Fault(Reason.INTENT_MISMATCH, first, "the call does not wait for the user's answer")

@@ -233,8 +233,7 @@ def helpful_replies(dialogue: Dialogue) -> Iterator[Fault]:
     """Final replies tell something: no remnants, leaks, loops, bare questions, user's phrases."""
     last = len(dialogue.messages) - 1
     for place, text, final in replies(dialogue):
-        swapped = _AS_USER if place == last else None
-        for fault in _faults(text, swapped, "speaks as the user"):
+        for fault in _faults(text, _AS_USER if place == last else None, "speaks as the user"):
             yield Fault(Reason.UNHELPFUL_ANSWER, place, fault)
         parts = re.findall(r"[^.!?\n]*\w[^.!?\n]*[.!?]*", text)
         if place == last and parts and all(part.rstrip().endswith("?") for part in parts):

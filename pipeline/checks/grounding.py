@@ -388,8 +388,7 @@ def _together(first: int, places: list[list[int]], found: tuple[Word, ...]) -> b
         later = [p for p in options if p > at]
         if not later:
             return False
-        between = found[at + 1 : min(later)]
-        if any(w.folded not in STOP and len(w.folded) > 1 for w in between):
+        if any(w.folded not in STOP and len(w.folded) > 1 for w in found[at + 1 : min(later)]):
             return False
         at = min(later)
     return True
