@@ -118,15 +118,13 @@ def feed_worlds(given: StageInput) -> Iterator[WorldPlan | Domain]:
 
 
 def expect_worlds(recipe: Recipe, domains: int) -> int:
-    named = bool(recipe.worlds and recipe.worlds.use)
-    return named + (domains if recipe.writes_worlds else 0)
+    return bool(recipe.worlds and recipe.worlds.use) + (domains if recipe.writes_worlds else 0)
 
 
 async def take_worlds(subject: WorldPlan | Domain, context: Context) -> Outcome:
     """The recipe's worlds, or one that the API agent writes for a domain."""
     if isinstance(subject, Domain):
-        made = await write_world(subject, job_of(context, "worlds", "api", subject.id))
-        return made.outcome
+        return (await write_world(subject, job_of(context, "worlds", "api", subject.id))).outcome
     provenance = job_of(context, "worlds", "domain", subject.name).provenance(Costs())
     worlds = named_worlds(subject)
     return Outcome(tuple(each.model_copy(update={"provenance": provenance}) for each in worlds))

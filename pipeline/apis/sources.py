@@ -164,8 +164,7 @@ def _described(source: ApiSource, ledger: ImportLog, outputs: Path) -> Iterator[
             raise ImportFailed(
                 f"{path} is not of the format {wanted}: it looks like {name}. Leave the format out."
             )
-        reader = READERS[name].read
-        yield from reader(path, ledger, category=source.category, document=document)
+        yield from READERS[name].read(path, ledger, category=source.category, document=document)
 
 
 def _is_pool(path: Path, outputs: Path) -> bool:
@@ -180,8 +179,7 @@ def read_pool(name: str, ledger: ImportLog, outputs: Path, *, category: str = ""
     """The APIs of another pool. They keep their sources. Raises ImportFailed."""
     ledger.format = "pool"
     try:
-        pool = find_pool(outputs, name)
-        for api in pool.apis():
+        for api in find_pool(outputs, name).apis():
             ledger.read += 1
             yield api.model_copy(update={"category": category or api.category})
     except (NothingFound, StoreError) as error:

@@ -95,8 +95,7 @@ def benchmark_rows(named: str, ledger: ImportLog) -> Iterator[BenchmarkRow]:
         shown = path.relative_to(top).as_posix() if path != top else path.name
         try:
             if path.suffix == ".txt":
-                lines = path.read_text("utf-8", "replace").splitlines()
-                for number, line in enumerate(lines, 1):
+                for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), 1):
                     item = BenchmarkRow(f"{shown}:{number}")
                     _take_text(line, item)
                     yield item

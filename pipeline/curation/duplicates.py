@@ -247,8 +247,7 @@ def deduplicate(given: StageInput) -> Iterator[Sifted]:
     rows = [ComparedRow.of(row["text"], row, KNOWN) for _, row in given.known.objects()]
     for _, row in given.rows.objects():
         need = need_of(row)
-        trained_on = split_of(given.recipe.splits, need) is Split.TRAIN
-        turn = TRAINED_ON if trained_on else HELD_OUT
+        turn = TRAINED_ON if split_of(given.recipe.splits, need) is Split.TRAIN else HELD_OUT
         rows.append(ComparedRow.of(compared(row), need, turn))
     fallen = _fallen(rows, given)
     for number, line in enumerate(given.rows, given.known.count):
@@ -340,6 +339,5 @@ def value(need: JsonObject, dimension: Dimension) -> str:
         found = (categories[i["api"]] for i in need["intent"] if i["api"] in categories)
         return str(next(found, ""))
     if dimension is Dimension.CALLS:
-        served = need["scenario"] != Scenario.IRRELEVANCE
-        return str(len(need["intent"]) if served else 0)
+        return str(len(need["intent"]) if need["scenario"] != Scenario.IRRELEVANCE else 0)
     return str(need[dimension.value])

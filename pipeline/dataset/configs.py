@@ -396,8 +396,7 @@ def is_trained(instruction: JsonObject, share: float) -> bool:
 
     A hash of the id decides which, so that a larger run keeps its rows.
     """
-    coarse = instruction["level"] in COARSE
-    return not coarse or fraction("planning", instruction["id"]) < share
+    return instruction["level"] not in COARSE or fraction("planning", instruction["id"]) < share
 
 
 def _names(names: Iterable[str]) -> str:

@@ -256,8 +256,7 @@ async def replay(dialogue: Dialogue, executions: Executions) -> tuple[Finding, .
     apis = {api.function: api for api in dialogue.query.pool}
     async with Session(executions, dialogue.id, "replay") as session:
         before = Recording(dialogue.messages, session)
-        known = Environment(dialogue.query.pool, [before], before.search)
-        await play(again, before, before, known)
+        await play(again, before, before, Environment(dialogue.query.pool, [before], before.search))
     found = []
     for turn, (first, then) in enumerate(zip(dialogue.messages, again, strict=True)):
         if not first.execution or not then.execution or first.execution.kind != "executed":

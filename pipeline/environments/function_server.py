@@ -89,8 +89,7 @@ def serve(settings: Json) -> None:
     is, what of it may be called, for how long."""
     lines = os.fdopen(os.dup(0), "r", encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     os.environ.pop("PYTHONHASHSEED", None)  # set so that sets come in the same order each time
     for name, most in (("RLIMIT_AS", MEMORY), ("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", FILE)):

@@ -224,8 +224,7 @@ def sections(report: AuditReport) -> list[Section]:
         head = ("not read, as our record has no place for it", "rows")
         shown.append(Section(head=head, rows=common, note=note))
     ran = ", ".join(f"{name} {rows:,}" for name, rows in report.checks.items())
-    words = f"Checks, with the rows they ran on: {ran or 'none'}."
-    return [*shown, Section(note=words)]
+    return [*shown, Section(note=f"Checks, with the rows they ran on: {ran or 'none'}.")]
 
 
 def _example(place: str, finding: Finding) -> str:

@@ -62,8 +62,7 @@ def read(
         for where, entry in entries:
             if not _is_tool(entry):
                 kind = line(entry.get("type")) if isinstance(entry, dict) else type(entry).__name__
-                why = f"It is not a function tool but `{kind or 'something else'}`."
-                ledger.refuse(where, why)
+                ledger.refuse(where, f"It is not a function tool but `{kind or 'something else'}`.")
                 continue
             inner = entry["function"] if isinstance(entry.get("function"), dict) else entry
             yield from to_api(
@@ -268,7 +267,6 @@ def verl(sample: Sample, form: base.Arguments) -> base.Exported:
                 },
             }
             rows.append(("rl", row))
-        is_assistant = message.role == "assistant"
-        content = call_text(message) if is_assistant else message.content or ""
+        content = call_text(message) if message.role == "assistant" else message.content or ""
         prompt.append({"role": message.role, "content": content})
     return base.Exported(tuple(rows))

@@ -60,8 +60,7 @@ class ImportLog:
     def unrepeated(self, id: str, described: Any, where: str) -> str:
         """The id to use for a description: with a number where the id has another one; none if it
         has this one, which is told of `where` it stands again."""
-        written = json.dumps(described, sort_keys=True, default=str)
-        mark = sha256(written.encode()).digest()[:12]
+        mark = sha256(json.dumps(described, sort_keys=True, default=str).encode()).digest()[:12]
         known = self._described.setdefault(id, set())
         if mark in known:
             self._repeats[where] += 1

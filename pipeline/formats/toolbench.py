@@ -88,8 +88,7 @@ def _api(
     """An API. `entry`: its document on top of its tool's; `filed`: its folder's category."""
     tool = line(entry.get("tool_name"))
     name = line(entry["api_name"] if "api_name" in entry else entry.get("name"))
-    described = any(key in entry for key in ("required_parameters", "optional_parameters"))
-    if name and not described:
+    if name and not any(key in entry for key in ("required_parameters", "optional_parameters")):
         return ledger.refuse(f"{tool}/{name}", "Only its name is given, without its parameters.")
     standard = line(entry.get("standardized_name")) or standardised(tool)
     parameters, lost = _parameters(entry)
@@ -374,8 +373,7 @@ def tree_seeds(
         carry_on()
         if isinstance(row.value, dict) and fits(row.value):
             continue  # a query or a document, which was read before
-        tree = row.value["answer_generation"] if is_tree(row.value) else {}
-        query = _query(tree)
+        query = _query(row.value["answer_generation"] if is_tree(row.value) else {})
         try:
             seed = _seed(row, query, known, plan)
             if seed.id in taken:
@@ -473,8 +471,7 @@ def toolllama(sample: Sample, form: base.Arguments) -> base.Exported:
 
     An assistant that speaks in between is not foreseen.
     """
-    said = base.spoken(sample.dialogue.messages)
-    first, later = base.first_task(said)
+    first, later = base.first_task(base.spoken(sample.dialogue.messages))
     if later and not any(m.tool_calls for m in first):
         raise base.NotRepresentable("the assistant asks before it calls")
     functions = [_function(api) for api in base.given(sample)]

@@ -294,8 +294,7 @@ def _chapters(version: Version, seen: ReadRows) -> Iterator[Chapter]:
     yield Chapter("diversity", "Diversity", *_diversity(seen))
     yield Chapter("wording", "Wording", "", [*_wording(seen)])
     dialogues = sum(split["rows"] for split in version.manifest["splits"].values())
-    made = dialogues + seen.levels.total()
-    yield Chapter("cost", "What it took", *_cost(stages, runs, made))
+    yield Chapter("cost", "What it took", *_cost(stages, runs, dialogues + seen.levels.total()))
 
 
 def _funnel(stages: Mapping[str, Sequence[StageCount]]) -> Section:
@@ -368,8 +367,7 @@ def chart(title: str, counts: Mapping[str, int], of: int) -> Section:
 
 def share(part: float) -> str:
     """A share that is read in one piece; what there is, is never `0 %`."""
-    text = "<1 %" if 0 < part <= 0.005 else percent(part)
-    return text.replace(" ", "\u00a0")
+    return ("<1 %" if 0 < part <= 0.005 else percent(part)).replace(" ", "\u00a0")
 
 
 def quantile(counts: Counter[int], share: float) -> int:

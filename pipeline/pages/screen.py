@@ -45,8 +45,7 @@ class Screen(Progress):
 
     def show(self) -> None:
         """A plain line, where nobody sees the bars."""
-        shown = [s for s in self.figures() if s.done or s.finished]
-        line = "; ".join(map(stage_in_words, shown))
+        line = "; ".join(stage_in_words(s) for s in self.figures() if s.done or s.finished)
         if not self._console.is_terminal and line != self._line:
             self._line = line
             self._console.print(text(f"{line}; {in_words(self.facts())}"))

@@ -237,8 +237,7 @@ def shares(weights: Mapping[T, float], count: int) -> dict[T, int]:
         return {}
     exact = {k: count * w / total for k, w in weights.items()}
     parts = {k: math.floor(v) for k, v in exact.items()}
-    rest = sorted(exact, key=lambda k: parts[k] - exact[k])
-    for key in rest[: count - sum(parts.values())]:
+    for key in sorted(exact, key=lambda k: parts[k] - exact[k])[: count - sum(parts.values())]:
         parts[key] += 1
     return parts
 

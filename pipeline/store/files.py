@@ -151,8 +151,7 @@ def read_objects(path: Path) -> Iterator[JsonObject]:
         # Its default reader, orjson where there is one, turns large integers into floats.
         yield from jsonlines.Reader(read_lines(path), loads=json.loads).iter(type=dict)
     except jsonlines.InvalidLineError as error:
-        why = str(error.__cause__ or "not a JSON object")
-        raise _malformed(path, error.lineno, why) from error
+        raise _malformed(path, error.lineno, str(error.__cause__ or "not a JSON object")) from error
 
 
 def read_records(path: Path, model: type[R]) -> Iterator[R]:
