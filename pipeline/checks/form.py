@@ -123,8 +123,7 @@ def answered_calls(dialogue: Dialogue) -> Iterator[Fault]:
             yield _malformed(place, f"{next(iter(waiting.values()))} got no answer")
         waiting = {call.id: call.function.name for call in message.tool_calls}
     if waiting and not dialogue.messages[-1].tool_calls:  # that is `message_order`'s to find
-        names = ", ".join(waiting.values())
-        yield _malformed(len(dialogue.messages) - 1, f"{names} got no answer")
+        yield _malformed(len(dialogue.messages) - 1, f"{', '.join(waiting.values())} got no answer")
 
 
 def readable_calls(dialogue: Dialogue) -> Iterator[Fault]:

@@ -189,8 +189,7 @@ class _Authoring:
         names, job = list(draft.operations), self._job("promises")
         docs = author.documentation(_spec(draft), names)
         strict = self.made.costs.usage.prompt_tokens + PROMISES <= self.tokens
-        asked = author.promises(self.domain, draft, names, docs, job, strict)
-        written = await self._asked(asked)
+        written = await self._asked(author.promises(self.domain, draft, names, docs, job, strict))
         if isinstance(written, NoUsableAnswer):
             self.made.rejected.append(self.job.reject(self.domain, written))
         else:
