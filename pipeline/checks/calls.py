@@ -96,7 +96,7 @@ def grounded_arguments(dialogue: Dialogue) -> Iterator[Fault]:
 
 def searched_first(dialogue: Dialogue) -> Iterator[Fault]:
     """In the retrieve abilities an API is found through API Search before it is called, and nothing
-    is said of a request before anything is searched for."""
+    is said of a request before anything is searched for, nor in a turn before its first search."""
     if not dialogue.query.ability.searches:
         return
     calls = made(dialogue)
@@ -104,8 +104,10 @@ def searched_first(dialogue: Dialogue) -> Iterator[Fault]:
         if not call.is_search and call.name not in documented_before(dialogue, call.place):
             detail = f"{call.name} is called before a search has found it"
             yield Fault(Reason.SEARCH_SKIPPED, call.place, detail)
-    first = next((call.place for call in calls), len(dialogue.messages))
-    if early := [place for place, _, _ in replies(dialogue) if place < first]:
+    start = next((call.place for call in calls), len(dialogue.messages))
+    first = {call.turn: call.place for call in reversed(calls) if call.is_search}
+    spoken = [place for place, _, _ in replies(dialogue)]
+    if early := [at for at in spoken if at < max(start, first.get(asked(dialogue, at), 0))]:
         detail = "something is said of the request before anything is searched for"
         yield Fault(Reason.SEARCH_SKIPPED, early[0], detail)
 
