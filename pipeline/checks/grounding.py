@@ -259,7 +259,20 @@ def founded(
         says(text, value, schema, now)
         or any(same(leaf, value) or _told_in(leaf, value) for leaf in seen)
         or (isinstance(value, str) and _composed(value, text, observed, now))
+        or (isinstance(value, str) and _a_day_on(value, text, now.date()))
     )
+
+
+_DAY_ON = re.compile(
+    r"\b(?:day (after|before)(?! (?:tomorrow|yesterday))|(?:next|following) day)\b"
+)
+
+
+def _a_day_on(value: str, text: str, today: dt.date) -> bool:
+    """A day beside one that was said: «can you do it the day before?»"""
+    ways = {-1 if found[1] == "before" else 1 for found in _DAY_ON.finditer(text.lower())}
+    days, known = only_date(value, today) if ways else (), dates(text, today)
+    return any(day - dt.timedelta(way) in known for day in days for way in ways)
 
 
 def _composed(value: str, text: str, observed: Sequence[Any], now: dt.datetime) -> bool:

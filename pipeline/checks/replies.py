@@ -341,7 +341,8 @@ def _calendar(text: str, evidence: Evidence) -> Iterator[tuple[str, int, int, bo
         ):
             # «Wednesday, 3 March», «Wed the 3rd», «3 March (Wednesday)», «3 to Friday 5 March»
             near = min(named, key=lambda d: max(d.start - place.end, place.start - d.end))
-            days = near.days & evidence.days or (near.days if near.absolute else frozenset())
+            days = near.days & (evidence.days | evidence.led)
+            days = days or (near.days if near.absolute else frozenset())
             held = any(day.weekday() == weekday for day in days)
         elif weekday is not None and not held:
             # «dropped off on Wednesday 1 October, it would be ready on Thursday»
@@ -615,7 +616,13 @@ class Evidence:
             return True
         near = beside & (self.days | self.ends) if len(beside) <= MOST else ()
         led = (end for day in near for span in self.ruled for end in shift(day, *span))
-        return not days.isdisjoint(self.ends) or not days.isdisjoint(led)
+        return any(not days.isdisjoint(known) for known in (self.ends, self.led, led))
+
+    @cached_property
+    def led(self) -> set[dt.date]:
+        """Where rules lead from today: «at least 3 and at most 28 days from now»."""
+        today = self.now.date()
+        return {end for span in self.ruled if span[0] != "year" for end in shift(today, *span)}
 
     @cached_property
     def ends(self) -> set[dt.date]:

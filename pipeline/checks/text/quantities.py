@@ -573,6 +573,10 @@ _NAMED_BY = {
 """One of these is in every text in which what reads so finds a date: it takes most of the time."""
 _STAY = re.compile(rf"(?:\b(?P<how>by|for|in)\s)?\b{_COUNT}(?:\s|-){_UNIT}\b", re.IGNORECASE)
 
+_LEAST = re.compile(  # «at least 3 and at most 28 days»
+    rf"\b{_COUNT}(?P<how>)\s(?:to|and(?:\sat\smost)?)\s\w+\s{_UNIT}\b", re.IGNORECASE
+)
+
 
 @lru_cache(maxsize=4096)
 def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
@@ -609,8 +613,8 @@ def dates(text: str, today: dt.date) -> frozenset[dt.date]:
 def lengths(text: str) -> frozenset[tuple[str, str, int]]:
     """Every number of days, nights, weeks, fortnights, months or years: `by`, `for`, `in` or
     nothing before it, and unit and count as `shift` takes them."""
-    found = ((f["how"] or "", f["unit"].lower(), _count(f)) for f in _STAY.finditer(plain(text)))
-    return frozenset(found)
+    found = (f for shape in (_STAY, _LEAST) for f in shape.finditer(plain(text)))
+    return frozenset((f["how"] or "", f["unit"].lower(), _count(f)) for f in found)
 
 
 def only_date(value: str, today: dt.date) -> frozenset[dt.date]:
