@@ -131,8 +131,7 @@ class Cache:
         self, where: str | Path, patience: float = PATIENCE_SECONDS, *, new: bool = True
     ) -> None:
         """`where` is a file's path; a file that another process holds is waited for up to
-        `patience` seconds. `new`: make one where there is none. Raises StoreError, NothingFound.
-        """
+        `patience` seconds. `new`: make one where there is none. Raises StoreError, NothingFound."""
         self.where = str(where)
         self.patience = patience
         if "://" in self.where:
@@ -213,8 +212,7 @@ class Cache:
 
     async def spent(self, run: str) -> Usage:
         """What a run used, in all processes that worked on it: its responses, its failed tries, and
-        the most that its batches under way can use. Of tries the sum of tokens is the prompts'.
-        """
+        the most that its batches under way can use. Of tries the sum of tokens is the prompts'."""
         sums = (
             "SELECT coalesce(sum(requests > 0), 0), coalesce(sum(prompt_tokens), 0),"
             " coalesce(sum(completion_tokens), 0), coalesce(sum(cost), 0.0)"

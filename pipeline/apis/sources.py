@@ -67,10 +67,7 @@ def shown(source: ApiSource) -> str:
 
 
 def import_into(
-    pool: PoolFolder,
-    sources: Sequence[ApiSource],
-    outputs: Path,
-    watch: Callable[[str, int], None],
+    pool: PoolFolder, sources: Sequence[ApiSource], outputs: Path, watch: Callable[[str, int], None]
 ) -> tuple[list[ImportReport], list[dict[str, str]]]:
     """Import one source after another; one that fails keeps none of the others back, and is told
     with its error. `watch` hears of each source how many APIs were read so far."""

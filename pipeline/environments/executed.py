@@ -25,13 +25,7 @@ from pydantic import TypeAdapter
 from toolloom.llm.cache import Cache, Entry
 from toolloom.llm.messages import WORK
 from toolloom.pipeline.environments.commands import ExecutionSource, function_files
-from toolloom.pipeline.environments.environment import (
-    Environment,
-    Executed,
-    Executor,
-    failed,
-    play,
-)
+from toolloom.pipeline.environments.environment import Environment, Executed, Executor, failed, play
 from toolloom.pipeline.formats.import_log import legal
 from toolloom.schemas import (
     Api,

@@ -90,8 +90,7 @@ async def connect(
     place: ExecutionSource, allowed: frozenset[str] = frozenset()
 ) -> AsyncIterator[McpSession]:
     """A fresh process in a fresh folder, or a new session at an address. `allowed`: functions of
-    a Python file that may be called. Raises ToolloomError if the server cannot be used.
-    """
+    a Python file that may be called. Raises ToolloomError if the server cannot be used."""
     source, session = place.source, McpSession(place)
     async with AsyncExitStack() as stack:
         if is_address(source.mcp):

@@ -141,8 +141,7 @@ def _first_line(error: Exception) -> str:
 @contextmanager
 def api() -> Iterator[None]:
     """Lets Prefect's clients in the block find an API: that of the server that is set, or one of
-    this process. Raises RuntimeError if none starts.
-    """
+    this process. Raises RuntimeError if none starts."""
     if PREFECT_API_URL.value():
         yield
         return

@@ -26,14 +26,7 @@ from toolloom.pipeline.checks import inspect
 from toolloom.pipeline.sampling.values import rng_for
 from toolloom.pipeline.store.files import to_text
 from toolloom.prompts import FAILED
-from toolloom.schemas import (
-    Finding,
-    JsonObject,
-    Provenance,
-    Sample,
-    Template,
-    marker,
-)
+from toolloom.schemas import Finding, JsonObject, Provenance, Sample, Template, marker
 from toolloom.schemas.derived import CLOSE, OPEN
 
 LONGEST = 4_000  # letters of a text, before and after it is rendered
