@@ -57,8 +57,7 @@ class Simulator(Executor):
 
     async def speak(self, messages: Sequence[Message]) -> str | None:
         """The user's next turn: the query itself, what was withheld, or the next wish; in a world,
-        what was worded for it, as an answer to what the assistant says now, but for what is done
-        already."""
+        what was worded for it and is not done yet, as an answer to what the assistant says."""
         query = self.query
         # A user hears what is said, and sees no call, result or documentation.
         heard = [each for each in transcript(messages) if each[0] in ("User", "Assistant")]

@@ -49,11 +49,10 @@ NAMES = r"\b[A-Z][a-z]+(?: [A-Z][a-z]+)*\b"
 
 
 class Row(NamedTuple):
-    """An accepted dialogue, the others of its script, and those of its world's other scripts."""
+    """An accepted dialogue, and the others of its script."""
 
     dialogue: Dialogue
     peers: Sequence[Dialogue]
-    strangers: Sequence[Dialogue]
 
 
 def spoken(dialogue: Dialogue, role: str) -> list[tuple[int, str]]:
@@ -121,14 +120,12 @@ def value_of_peer(role: str, row: Row, rng: random.Random) -> Iterator[Dialogue 
                 yield with_text(row.dialogue, place, " ".join([*one[:a], *two[c:d], *one[b:]]))
 
 
-def turn_of(role: str, others: str, row: Row, rng: random.Random) -> Iterator[Dialogue | None]:
-    """A message of another row: of the same script at the same place, or of another one."""
+def turn_of(role: str, row: Row, rng: random.Random) -> Iterator[Dialogue | None]:
+    """A message of another row, at the same place."""
     number, (place, _) = rng.choice([*enumerate(spoken(row.dialogue, role))])
-    for other in shuffled(getattr(row, others), rng)[:8]:
+    for other in shuffled(row.peers, rng)[:8]:
         theirs = [text for _, text in spoken(other, role)]
-        if others == "strangers":
-            yield with_text(row.dialogue, place, rng.choice(theirs))
-        elif number < len(theirs):
+        if number < len(theirs):
             yield with_text(row.dialogue, place, theirs[number])
 
 
@@ -140,10 +137,8 @@ KINDS: dict[str, Callable[[Row, random.Random], Iterator[Dialogue | None]]] = {
     "a reply's day moved by one": partial(replaced, DAYS),
     "a reply's unit or currency": partial(replaced, UNITS),
     "a reply's name exchanged": partial(replaced, NAMES),
-    "a reply of another row": partial(turn_of, "assistant", "peers"),
-    "a reply of another script": partial(turn_of, "assistant", "strangers"),
-    "a user's turn of another row": partial(turn_of, "user", "peers"),
-    "a user's turn of another script": partial(turn_of, "user", "strangers"),
+    "a reply of another row": partial(turn_of, "assistant"),
+    "a user's turn of another row": partial(turn_of, "user"),
 }
 
 
@@ -180,8 +175,7 @@ def main() -> None:
             by_script[one.query.setting.script].append(one)
         for one in shuffled(dialogues, rng_for(given.seed, name))[: given.rows]:
             same = by_script[one.query.setting.script]
-            strangers = [d for script in by_script.values() if script is not same for d in script]
-            row = Row(one, [d for d in same if d is not one], strangers)
+            row = Row(one, [d for d in same if d is not one])
             machine = machines.machine(one.query.setting)
             for kind, plant in KINDS.items():
                 made = next(filter(None, plant(row, rng_for(given.seed, one.query.id, kind))), None)

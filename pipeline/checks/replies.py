@@ -370,15 +370,13 @@ def number_held(quantity: Quantity, text: str, evidence: Evidence) -> bool:
     if not readings.isdisjoint(evidence.values) or _in(evidence.told, readings, _numbers_of):
         return True
     told = evidence.numbers.union(*map(_numbers_of, evidence.facts))
-    if not told.isdisjoint(readings) or _worked_out(quantity, text, evidence):
+    if not (told | evidence.shares).isdisjoint(readings) or _worked_out(quantity, text, evidence):
         return True
     # Of a size that is called so: «a half plot».
     if (name := _HALF_A.match(text, quantity.start)) and literal(name["name"], evidence.all_text):
         return True
-    # «half an hour», «an hour and a half»; and of what rules call half of something
+    # «half an hour», «an hour and a half»
     halves = quantity.value == 0.5 and spans_of_time(text[max(0, quantity.start - 12) :][:30])
-    if quantity.value in evidence.shares:
-        return True
     hedged = bool(_HEDGE.search(text[max(0, quantity.start - 20) : quantity.start]))
     if any(_rounds(reading, quantity, n, hedged) for n in told for reading in quantity.readings()):
         return True
@@ -622,7 +620,7 @@ class Evidence:
     def led(self) -> set[dt.date]:
         """Where rules lead from today: «at least 3 and at most 28 days from now»."""
         today = self.now.date()
-        return {end for span in self.ruled if span[0] != "year" for end in shift(today, *span)}
+        return {d for unit, n in self.ruled if unit != "year" for d in shift(today, unit, n)}
 
     @cached_property
     def ends(self) -> set[dt.date]:

@@ -19,13 +19,14 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from toolloom.pipeline.checks.schema import texts_in
+from toolloom.pipeline.checks.text.words import stems
 from toolloom.pipeline.checks.world.interpreter import (
     Json,
     Machine,
@@ -529,9 +530,24 @@ def replayed_need(need: Need, machine: Machine, words: Sequence[Turn]) -> Play:
             row.messages.append(("search", ()))
         known |= due
         for name, each in calls:
-            row.call(machine, name, each.arguments)
+            row.call(machine, name, _as_said(row, machine, name, each.arguments))
         row.messages.append(("assistant", turn.assistant))
     return row
+
+
+def _as_said(row: Play, machine: Machine, name: str, given: JsonObject) -> JsonObject:
+    """What a look-up searches for in the words that were said or shown, where these find the same:
+    who says «my Yaris» has not said that it is a hybrid."""
+    heard = stems(" ".join([*row.words, *texts_in([call.response for call in row.calls])]))
+    operation = machine.operations[name]
+    for argument, kind in () if operation.changes else operation.args.items():
+        words = str(given.get(argument, "")).split()[:12] if kind["type"] == "text" else []
+        runs = (" ".join(words[a:b]) for a, b in combinations(range(len(words) + 1), 2))
+        for run in sorted((run for run in runs if stems(run) <= heard), key=len)[-1:]:
+            there = {**given, argument: run}
+            found = [machine.apply(row.end, name, args, row.now)[1:] for args in (given, there)]
+            given = there if found[0] == found[1] else given
+    return given
 
 
 def as_lines(row: Play) -> list[str]:

@@ -29,6 +29,7 @@ from toolloom.pipeline.checks.world.interpreter import (
     Row,
     State,
     difference,
+    nodes_of,
 )
 from toolloom.pipeline.checks.world.outcome import Acted, broken_policies
 from toolloom.pipeline.sampling.values import rng_for
@@ -317,8 +318,8 @@ class Task:
         """Whether rows of one's own bear on an error, where a list shows no others."""
         frame, rows = self.machine.frame(self.state, {}, self.now), self.state["tables"][entity]
         others = {k: r for k, r in rows.items() if not self.machine.owned(frame, entity, r)}
-        without, lists_own = changed(self.state, entity, others), entity in self.lookups.own
-        return not lists_own or self.machine.apply(without, name, args, self.now)[2] != error
+        without = self.machine.apply(changed(self.state, entity, others), name, args, self.now)
+        return entity not in self.lookups.own or without[2] != error
 
     def works(self, name: str, args: Row, state: State | None = None) -> bool:
         """Whether a call succeeds, changes something and breaks no policy: now, or in a state."""
@@ -479,6 +480,10 @@ class Task:
                 for name, value in want[1].items()
             ):
                 others.append((argument, row[argument]))
+        tree = self.machine.world["operations"][way]["returns"]
+        exact = {node[2][1] for node in nodes_of(tree, "=") if node[2][0] == "arg"}
+        days = {value for argument, value in said if argument in exact}
+        said = [(a, v) for a, v in said if a in exact or v not in days]  # no ends of that day too
         if shared and key in keys({**args, **shared}):
             args = {**args, **shared}
             found = keys(args)
@@ -912,12 +917,6 @@ def told_facts(task: Task) -> Iterator[TaskFact]:
     several = Counter((made.turn, made.name) for _, made in changes)
     for number, made in changes:
         named = set(task.lookups.keys(made.name, made.arguments))
-        counts = {  # that results had before, also where they are computed
-            (path[-1], value)
-            for call in task.calls[:number]
-            for path, kind, value in leaves(call.shape, call.response)
-            if kind["type"] == "integer"
-        }
         left = [  # as it was, in what changed, and in one's own rows that are named
             (name, value)
             for entity, rows in made.after["tables"].items()
@@ -927,11 +926,17 @@ def told_facts(task: Task) -> Iterator[TaskFact]:
             for name, value in row.items()
             if old.get(name) == value
         ]
+        left += [  # counts that results had before are computed
+            (path[-1], value)
+            for call in task.calls[:number]
+            for path, kind, value in leaves(call.shape, call.response)
+            if kind["type"] == "integer"
+        ]
         for path, kind, value in leaves(made.shape, made.response):
             exact = kind["type"] not in ("ref", "choice", "text", "boolean") and len(path) == 1
             # Of several changes at once nobody tells each balance in between.
             exact &= kind["type"] in MOMENTS or several[made.turn, made.name] == 1
-            exact &= (path[0], value) not in (*left, *counts) and value not in (0, None, "")
+            exact &= (path[0], value) not in left and value not in (0, None, "")
             if exact and str(value) not in known:
                 known.add(f"{made.name} {made.turn} {value}")
                 yield TaskFact(made.name, None, str(path[-1]), value, made.turn)

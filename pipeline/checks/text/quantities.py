@@ -229,7 +229,7 @@ _CLOCKS = tuple(
         rf"(?=[\dotfsen])\b{_HOUR}\s(?P<spoken>fifteen|thirty|forty-five|forty five|twenty|ten|forty|fifty)\b{_PART}",
         rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}(?:\s?o'?clock\b){_PART}",
         rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}\s?(?P<half>[ap])\.?\s?m\b\.?(?P<part>)",
-        rf"(?=[\dotfsen])(?<![\w:.$€£-]){_HOUR}\s(?:in the|at|this)\s(?P<part>morning|afternoon|evening|night)\b(?P<half>)",
+        rf"(?=[\dotfsen])(?<![\w:.$€£-])(?<!past )(?<!quarter to ){_HOUR}\s(?:in the|at|this)\s(?P<part>morning|afternoon|evening|night)\b(?P<half>)",
         rf"(?=[abftu])\b(?:at|around|by|before|after|from|until|till|to|about|between|and)\s{_HOUR}(?![\w%])(?![.:,/]\d)(?P<half>)(?P<part>)",
         r"(?<![\w:.-])(?P<hour>\d{1,2})\s?(?:-|to|and|until)\s?\d{1,2}(?:[:.]\d\d)?"
         r"\s?(?:(?P<half>[ap])\.?m|in the (?P<part>morning|afternoon|evening))\b",
@@ -271,13 +271,10 @@ def timed(text: str) -> tuple[Timed, ...]:
     if not _CLOCK_HINT.search(text.lower()):
         return ()
     flat = plain(text)
-    past = [m.span() for m in _CLOCKS[4].finditer(flat)]
     found = [
         Timed(m.start(), m.end(), frozenset(times), pattern not in _LOOSE)
         for pattern in _CLOCKS
         for m in pattern.finditer(flat)
-        # «half past eight in the morning» is no «eight in the morning»
-        if not any(start < m.start() < end for start, end in past)
         if (times := list(_hours_of(m)))
     ]
     return tuple(sorted(found, key=lambda t: (t.start, -t.end)))
@@ -582,8 +579,7 @@ _LEAST = re.compile(  # «at least 3 and at most 28 days»
 def dated(text: str, today: dt.date) -> tuple[Dated, ...]:
     """Every place in the text that says a date, in order; longer ones before their parts."""
     flat = plain(text)
-    low = flat.lower()
-    if not _DAY_HINT.search(low):
+    if not _DAY_HINT.search(low := flat.lower()):
         return ()
     found = [
         # Of a range each end is a date of its own.
