@@ -908,14 +908,18 @@ def say_values(task: Task) -> None:
                 turns[when].said.append(SaidValue(path, value))
 
 
+_UNTOLD = ("ref", "choice", "text", "boolean", "integer")
+
+
 def told_facts(task: Task) -> Iterator[TaskFact]:
-    """What the results of changes say that nobody has said yet: sums, dates."""
+    """What the results of changes say that nobody has said yet: sums, dates. Of what is counted
+    (places, copies left) nobody has to hear who did not ask."""
     known = {str(part.value) for turn in task.turns for part in turn.said}
     known |= {str(value) for row in task.rows.values() for _, value in row.label}
     known |= {task.now, task.now[:10]}
-    changes = [(n, made) for n, made in enumerate(task.calls) if made.after is not made.before]
-    several = Counter((made.turn, made.name) for _, made in changes)
-    for number, made in changes:
+    changes = [made for made in task.calls if made.after is not made.before]
+    several = Counter((made.turn, made.name) for made in changes)
+    for made in changes:
         named = set(task.lookups.keys(made.name, made.arguments))
         left = [  # as it was, in what changed, and in one's own rows that are named
             (name, value)
@@ -926,14 +930,8 @@ def told_facts(task: Task) -> Iterator[TaskFact]:
             for name, value in row.items()
             if old.get(name) == value
         ]
-        left += [  # counts that results had before are computed
-            (path[-1], value)
-            for call in task.calls[:number]
-            for path, kind, value in leaves(call.shape, call.response)
-            if kind["type"] == "integer"
-        ]
         for path, kind, value in leaves(made.shape, made.response):
-            exact = kind["type"] not in ("ref", "choice", "text", "boolean") and len(path) == 1
+            exact = kind["type"] not in _UNTOLD and len(path) == 1
             # Of several changes at once nobody tells each balance in between.
             exact &= kind["type"] in MOMENTS or several[made.turn, made.name] == 1
             exact &= (path[0], value) not in left and value not in (0, None, "")
