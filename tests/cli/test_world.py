@@ -34,12 +34,12 @@ def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", SHIPPED, ids=[path.stem for path in SHIPPED])
-def test_a_shipped_world_is_sound(world: Path) -> None:
-    """Every promise kept, nothing unreached, at least 85 of 100 planted faults found."""
+def test_a_shipped_world_is_sound(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every promise kept, nothing unreached, 85 of 100 planted faults found even by fewer calls."""
+    monkeypatch.setattr(soundness, "OF_MUTANTS", (4, 60))
     result = call("world", "check", world)
     assert result.exit_code == 0, result.output[-2000:]
-    (share,) = re.findall(r"(?m)^([\d.]+) of \d+ planted faults are found", result.output)
-    assert float(share) >= 0.85
+    assert float(re.findall(r"(?m)^([\d.]+) of \d+ planted", result.output)[0]) >= 0.85
 
 
 @pytest.mark.usefixtures("few_calls")
