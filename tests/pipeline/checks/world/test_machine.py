@@ -180,7 +180,7 @@ def test_calls_upon_calls_keep_a_library_whole(library: Machine) -> None:
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
 def test_calls_upon_calls_keep_a_shipped_world_whole(file: Path) -> None:
     """The same of the worlds that ship."""
-    run(load_world(file), 60, 40)
+    run(load_world(file), 25, 40)
 
 
 NOW = "2026-01-20T10:00"
