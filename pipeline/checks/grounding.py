@@ -22,6 +22,7 @@ from toolloom.pipeline.checks.text.quantities import (
     only_time,
     quantities,
     seconds_in,
+    shift,
     spans_of_time,
     sums,
     times,
@@ -272,7 +273,7 @@ def _a_day_on(value: str, text: str, today: dt.date) -> bool:
     """A day beside one that was said: «can you do it the day before?»"""
     ways = {-1 if found[1] == "before" else 1 for found in _DAY_ON.finditer(text.lower())}
     days, known = only_date(value, today) if ways else (), dates(text, today)
-    return any(day - dt.timedelta(way) in known for day in days for way in ways)
+    return any(not known.isdisjoint(shift(day, "day", -way)) for day in days for way in ways)
 
 
 def _composed(value: str, text: str, observed: Sequence[Any], now: dt.datetime) -> bool:

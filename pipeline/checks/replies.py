@@ -569,7 +569,7 @@ class Evidence:
         """Parts of a price that rules name: «half the price», «20 % off»."""
         half = {0.5} if any(map(_HALVED.search, self.told)) else set[float]()
         told = (q.value / 100 for rule in self.rules for q in quantities(rule) if q.percent)
-        return half.union(*((share, 1 - share) for share in {*told}))
+        return half.union(*((share, 1 - share) for share in sorted({*told})[:AMOUNTS]))
 
     @cached_property
     def changes(self) -> set[float]:

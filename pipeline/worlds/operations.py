@@ -229,7 +229,8 @@ class Lookups:
             self.forbidden({**state, "tables": tables}, now, name, args)
             self.machine.apply({**state, "tables": tables}, name, args, now)
         bears = partial(self._bears, state, now, name, args)
-        return frozenset(p for p in grounds & read if p[0] != self.machine.actor or bears(p[1]))
+        actor = self.machine.actor if state["me"] else None
+        return frozenset(p for p in grounds & read if p[0] != actor or not p[1] or bears(p[1]))
 
     def _bears(self, state: State, now: str, name: str, args: Row, field: str) -> bool:
         """Whether a call would come to something else if another value stood in this field of the

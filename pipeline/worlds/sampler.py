@@ -541,7 +541,8 @@ def _as_said(row: Play, machine: Machine, name: str, given: JsonObject) -> JsonO
     heard = stems(" ".join([*row.words, *texts_in([call.response for call in row.calls])]))
     operation = machine.operations[name]
     for argument, kind in () if operation.changes else operation.args.items():
-        words = str(given.get(argument, "")).split()[:12] if kind["type"] == "text" else []
+        value = given.get(argument) if kind["type"] == "text" else None
+        words = value.split()[:12] if isinstance(value, str) else []
         runs = (" ".join(words[a:b]) for a, b in combinations(range(len(words) + 1), 2))
         for run in sorted((run for run in runs if stems(run) <= heard), key=len)[-1:]:
             there = {**given, argument: run}

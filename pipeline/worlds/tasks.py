@@ -908,15 +908,13 @@ def say_values(task: Task) -> None:
                 turns[when].said.append(SaidValue(path, value))
 
 
-_UNTOLD = ("ref", "choice", "text", "boolean", "integer")
-
-
 def told_facts(task: Task) -> Iterator[TaskFact]:
     """What the results of changes say that nobody has said yet: sums, dates. Of what is counted
     (places, copies left) nobody has to hear who did not ask."""
     known = {str(part.value) for turn in task.turns for part in turn.said}
     known |= {str(value) for row in task.rows.values() for _, value in row.label}
     known |= {task.now, task.now[:10]}
+    telling = {"money", "number", "person", "code", *MOMENTS}
     changes = [made for made in task.calls if made.after is not made.before]
     several = Counter((made.turn, made.name) for made in changes)
     for made in changes:
@@ -931,7 +929,7 @@ def told_facts(task: Task) -> Iterator[TaskFact]:
             if old.get(name) == value
         ]
         for path, kind, value in leaves(made.shape, made.response):
-            exact = kind["type"] not in _UNTOLD and len(path) == 1
+            exact = kind["type"] in telling and len(path) == 1
             # Of several changes at once nobody tells each balance in between.
             exact &= kind["type"] in MOMENTS or several[made.turn, made.name] == 1
             exact &= (path[0], value) not in left and value not in (0, None, "")
